@@ -1,0 +1,1 @@
+"""Tonnage weighs a training run before it is launched."""

@@ -1,0 +1,107 @@
+"""Arithmetic that takes ints, numpy arrays and sympy symbols alike.
+
+The ledger is written once and read three ways: ints give one plan's answer, int64
+arrays a column of plans, symbols the formula. ``+ - * /`` work on all three by
+themselves; what does not (a condition, a maximum, a division that rounds) is here.
+numpy and sympy are looked up in ``sys.modules``: a value can only be an array or a
+symbol if somebody has already imported them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+Number: TypeAlias = Any
+"""An int or float, a numpy array, or a sympy expression."""
+
+
+def is_array(value: Number) -> bool:
+    """Whether the value is a column of plans."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def is_symbol(value: Number) -> bool:
+    """Whether the value is a formula."""
+    sympy = sys.modules.get("sympy")
+    return sympy is not None and isinstance(value, sympy.Basic)
+
+
+def exact_div(numerator: Number, denominator: Number) -> Number:
+    """A division that is known to leave no remainder (checked for ints)."""
+    if is_symbol(numerator) or is_symbol(denominator):
+        return numerator / denominator
+    if type(numerator) is int and type(denominator) is int:
+        quotient, remainder = divmod(numerator, denominator)
+        assert remainder == 0, f"{numerator} / {denominator} leaves {remainder}"
+        return quotient
+    return numerator // denominator
+
+
+def ceil_div(numerator: Number, denominator: Number) -> Number:
+    """A division rounded up: the size of the largest of ``denominator`` shards."""
+    if is_symbol(numerator) or is_symbol(denominator):
+        import sympy
+
+        quotient = numerator / denominator
+        return quotient if quotient.is_integer else sympy.ceiling(quotient)
+    return -(-numerator // denominator)
+
+
+def round_up(value: Number, multiple: Number) -> Number:
+    """The next multiple at or above the value."""
+    return ceil_div(value, multiple) * multiple
+
+
+def minimum(left: Number, right: Number) -> Number:
+    """The smaller of two, element by element."""
+    return _choose(left, right, array="minimum", symbol="Min", scalar=min)
+
+
+def maximum(left: Number, right: Number) -> Number:
+    """The larger of two, element by element."""
+    return _choose(left, right, array="maximum", symbol="Max", scalar=max)
+
+
+def where(condition: Number, yes: Number, no: Number) -> Number:
+    """``yes`` where the condition holds, else ``no``."""
+    if is_array(condition):
+        import numpy as np
+
+        return np.where(condition, yes, no)
+    if is_symbol(condition) and not isinstance(condition, bool):
+        import sympy
+
+        return sympy.Piecewise((yes, condition), (no, True))
+    return yes if condition else no
+
+
+def flops_of(value: Number) -> Number:
+    """The value as a count of FLOPs: float64 in columns, for a step can be past int64."""
+    return value.astype("float64") if is_array(value) else value
+
+
+def total(values: Iterable[Number]) -> Number:
+    """The sum, by plain addition (``sum`` with a name that reads well beside ``maximum``)."""
+    result: Number = 0
+    for value in values:
+        result = result + value
+    return result
+
+
+def largest(values: Iterable[Number]) -> Number:
+    """The largest of several (0 of none)."""
+    result: Number = 0
+    for value in values:
+        result = maximum(result, value)
+    return result
+
+
+def _choose(left: Number, right: Number, *, array: str, symbol: str, scalar: Any) -> Number:
+    if is_array(left) or is_array(right):
+        return getattr(sys.modules["numpy"], array)(left, right)
+    if is_symbol(left) or is_symbol(right):
+        return getattr(sys.modules["sympy"], symbol)(left, right)
+    return scalar(left, right)
