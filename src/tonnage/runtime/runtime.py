@@ -1,0 +1,140 @@
+"""What a software stack does that a plan does not say.
+
+A habit is a number or one of a few named rules. The rule itself is a function in the
+room of its physics, named for what it does; outside this package nothing asks which
+stack it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from tonnage.errors import InputError
+
+Axis: TypeAlias = Literal["tp", "sp", "pp", "vpp", "cp", "ep", "etp"]
+LossRule: TypeAlias = Literal[
+    "eager", "vocab-parallel", "vocab-parallel-fused", "in-place", "compiled", "chunked", "linear"
+]
+ShardingRule: TypeAlias = Literal["distributed-optimizer", "fully-sharded", "partitioned"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """The habits of one stack. What is not a fact about the stack can be overridden by a plan.
+
+    Attributes:
+        name: what ``--runtime`` calls it.
+        summary: one line for a person.
+        axes: the parallel axes that it can use beside data parallelism.
+        zero_stages: the ZeRO stages that it has.
+        zero: the stage it uses when none is asked for.
+        precision: the recipe it uses when none is asked for.
+        norm: ``fused`` norms save their input and statistics; ``eager`` ones (a norm written
+            in Python) save an fp32 copy of the input, the statistics and the normalised value.
+        norm_statistics: whether the statistics are counted (the 2022 paper neglects them).
+        activation: a ``fused`` gated activation saves its input only; ``eager`` also its output
+            before the product.
+        qkv: ``fused``: one projection, whose storage lives as long as any of q, k and v;
+            ``separate``: three.
+        softmax: unfused attention keeps probabilities in ``compute`` format, or also in ``fp32``.
+        attention_output_copies: further saved copies of the attention output (a transposed
+            copy made for FlashAttention-2 in Megatron's layout).
+        loss: how the cross-entropy is computed: see `tonnage.ledger.head`.
+        vocab_multiple: the vocabulary is padded to this times ``tp``.
+        sharding: how ZeRO is done: see `tonnage.memory.buffers`.
+        bucket_bytes: gradient buckets copied beside the gradients (DDP); 0: none.
+        reduce_in_backward: whether sharded gradients are made in backward, unit by unit.
+        optimizer_step: ``foreach`` makes a temporary as large as the parameters it updates,
+            ``fused`` none.
+        gather_buffers: persistent full-width buffers for gathered sequence shards.
+        workspaces: matrix-product workspaces inside the allocator.
+        overlap_grad_reduce: gradient reduction runs under the last micro-batch's backward.
+        overlap_param_gather: parameter gathers run under the forward pass.
+        tp_overlap: share of tensor-parallel communication hidden behind compute, 0 to 1.
+        source: where the habits come from.
+    """
+
+    name: str
+    summary: str
+    axes: tuple[Axis, ...]
+    zero_stages: tuple[int, ...]
+    zero: int
+    precision: str
+    source: str
+    norm: Literal["fused", "eager"] = "fused"
+    norm_statistics: bool = True
+    activation: Literal["fused", "eager"] = "fused"
+    qkv: Literal["fused", "separate"] = "separate"
+    softmax: Literal["compute", "fp32"] = "compute"
+    attention_output_copies: int = 0
+    loss: LossRule = "eager"
+    vocab_multiple: int = 1
+    sharding: ShardingRule = "fully-sharded"
+    bucket_bytes: int = 0
+    reduce_in_backward: bool = False
+    optimizer_step: Literal["foreach", "fused"] = "foreach"
+    gather_buffers: int = 0
+    workspaces: int = 2
+    overlap_grad_reduce: bool = True
+    overlap_param_gather: bool = True
+    tp_overlap: float = 0.0
+
+
+_FACTS = frozenset({"name", "summary", "axes", "zero_stages", "zero", "precision", "source"})
+"""What a stack is, or what a plan has a field of its own for."""
+
+
+def habit_names() -> tuple[str, ...]:
+    """The habits that a plan may override."""
+    return tuple(f.name for f in dataclasses.fields(Runtime) if f.name not in _FACTS)
+
+
+def with_habits(runtime: Runtime, habits: Iterable[tuple[str, str]]) -> Runtime:
+    """The runtime with some habits overridden, each given as text.
+
+    Raises:
+        InputError: a habit is unknown, or its value is not one that it can take.
+    """
+    hints = typing.get_type_hints(Runtime)
+    changes: dict[str, object] = {}
+    for name, text in habits:
+        if name not in habit_names():
+            raise InputError(
+                field="habit", value=name, problem="is not a habit",
+                accepted=", ".join(habit_names()),
+            )
+        changes[name] = _parse_habit(name, text, hints[name])
+    return dataclasses.replace(runtime, **changes)  # type: ignore[arg-type]
+
+
+def _parse_habit(name: str, text: str, hint: object) -> object:
+    choices = typing.get_args(hint)
+    if choices:
+        if text in choices:
+            return text
+        accepted = ", ".join(map(str, choices))
+    elif hint is bool:
+        truth = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+        if text.lower() in truth:
+            return truth[text.lower()]
+        accepted = "true or false"
+    elif hint is int:
+        if text.isascii() and text.isdigit() and len(text) <= 15:
+            return int(text)
+        accepted = "a whole number, 0 or more"
+    elif hint is float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if 0.0 <= value <= 1.0:
+            return value
+        accepted = "a number from 0 to 1"
+    else:
+        return text
+    raise InputError(field=f"habit {name}", value=text, problem="is not a value of this habit",
+                     accepted=accepted)
