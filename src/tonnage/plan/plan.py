@@ -1,16 +1,13 @@
 """How a model is run: everything that a launch line decides.
 
-A `Plan` as a person writes it may leave fields at None; `tonnage.plan.resolve` fills
-them from the architecture, the cluster and the runtime, and says what it filled in.
+A `Plan` as a person writes it may leave fields at None; `tonnage.plan.resolve` checks it
+against the architecture and the cluster, fills the blanks and says what it filled in.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
-
-from tonnage.algebra import Number
+from typing import Literal, TypeAlias
 
 Schedule: TypeAlias = Literal["1f1b", "gpipe", "interleaved", "zero-bubble", "dualpipe", "dualpipev"]
 Recompute: TypeAlias = Literal["none", "selective", "full"]
@@ -25,7 +22,7 @@ QuantizedBase: TypeAlias = Literal["nf4", "int8"]
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a launch line decides. The nine numeric degrees may be numpy columns or symbols.
+    """What a launch line decides.
 
     Attributes:
         runtime: the software stack, by name.
@@ -141,11 +138,3 @@ class Plan:
     freeze: tuple[str, ...] = ()
     packing: bool = False
     iteration: Literal["first", "steady"] = "steady"
-
-    def columns(self, **numeric: Number) -> Plan:
-        """The plan with numeric fields replaced by numpy columns or symbols.
-
-        Such a plan is for the ledger's arithmetic alone: it is not checked again.
-        """
-        changes: dict[str, Any] = dict(numeric)
-        return dataclasses.replace(self, **changes)

@@ -1,0 +1,131 @@
+"""Which layers each pipeline stage holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from tonnage.arch import Architecture, Layer
+from tonnage.errors import InputError
+from tonnage.plan.plan import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One pipeline stage: its model chunks (one without interleaving) and what is at its ends.
+
+    Attributes:
+        index: position in the pipeline, 0 first.
+        chunks: the layers of each virtual stage, in the order that they run.
+        embedding: whether it holds the token embedding.
+        head: whether it holds the final norm, the head and the loss.
+    """
+
+    index: int
+    chunks: tuple[tuple[Layer, ...], ...]
+    embedding: bool
+    head: bool
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """All layers of the stage."""
+        return tuple(layer for chunk in self.chunks for layer in chunk)
+
+    def kinds(self) -> dict[Layer, int]:
+        """Each distinct layer and how often the stage holds it."""
+        return dict(Counter(self.layers))
+
+
+def stages(architecture: Architecture, plan: Plan) -> tuple[Stage, ...]:
+    """Split the layers over the stages, as Megatron's options do.
+
+    Virtual stages are dealt out in rounds: chunk c of stage r comes after chunk c of stage
+    r - 1 (arXiv 2104.04473, section 2.2).
+
+    Raises:
+        InputError: the layers cannot be split so.
+    """
+    sizes = _chunk_sizes(len(architecture.layers), plan)
+    position = 0
+    chunks: list[list[tuple[Layer, ...]]] = [[] for _ in range(plan.pp)]
+    for round_sizes in sizes:
+        for stage, size in enumerate(round_sizes):
+            chunks[stage].append(architecture.layers[position : position + size])
+            position += size
+    return tuple(
+        Stage(
+            index=index,
+            chunks=tuple(held),
+            embedding=index == 0,
+            head=index == plan.pp - 1,
+        )
+        for index, held in enumerate(chunks)
+    )
+
+
+def _chunk_sizes(layers: int, plan: Plan) -> list[list[int]]:
+    """Layers of each chunk, by round and by stage."""
+    if plan.pp > layers:
+        raise InputError(
+            field="pp", value=plan.pp, problem=f"is more than the {layers} layers",
+            accepted=f"1 to {layers}",
+        )
+    slots = _stage_slots(layers, plan)
+    for count in slots:
+        if count % plan.vpp:
+            raise InputError(
+                field="vpp", value=plan.vpp,
+                problem=f"does not divide the {count} layers of a pipeline stage",
+                accepted=divisors_text(count),
+            )
+    sizes = [[count // plan.vpp for count in slots] for _ in range(plan.vpp)]
+    sizes[0][0] -= plan.account_for_embedding
+    sizes[-1][-1] -= plan.account_for_loss
+    if min(sizes[0][0], sizes[-1][-1]) < 0:
+        raise InputError(
+            field="pp", value=plan.pp,
+            problem="leaves no layer's place on an end stage for the embedding and the loss",
+            accepted="fewer stages, or no account_for_embedding and account_for_loss",
+        )
+    return sizes
+
+
+def _stage_slots(layers: int, plan: Plan) -> list[int]:
+    """Places of each stage; the embedding and the loss take one where they are counted."""
+    ends = {0: plan.first_stage_layers, plan.pp - 1: plan.last_stage_layers}
+    given = {stage: count for stage, count in ends.items() if count is not None}
+    places = layers + plan.account_for_embedding + plan.account_for_loss
+    rest, free = places - sum(given.values()), plan.pp - len(given)
+    if free == 0 and rest == 0:
+        return [given[stage] for stage in range(plan.pp)]
+    if free <= 0 or rest < free or rest % free:
+        raise _uneven(layers, places, rest, free, plan)
+    return [given.get(stage, rest // free) for stage in range(plan.pp)]
+
+
+def _uneven(layers: int, places: int, rest: int, free: int, plan: Plan) -> InputError:
+    if plan.first_stage_layers is not None or plan.last_stage_layers is not None:
+        return InputError(
+            field="first_stage_layers, last_stage_layers",
+            value=f"{plan.first_stage_layers}, {plan.last_stage_layers}",
+            problem=f"leave {rest} of {layers} layers for {free} other stages",
+            accepted="counts that leave the other stages an equal number of layers",
+        )
+    counted = " (with the embedding and loss that take a place)" if places != layers else ""
+    hint = "give --first-stage-layers and --last-stage-layers"
+    if places == layers and (layers + 2) % plan.pp == 0:
+        hint = "--account-for-embedding --account-for-loss make it even"
+    return InputError(
+        field="pp", value=plan.pp, problem=f"does not divide the {places} layers{counted}",
+        accepted=divisors_text(places), hint=hint,
+    )
+
+
+def divisors_text(number: int, limit: int | None = None) -> str:
+    """The divisors of a number as an error lists them: ``1, 2, 4, 8, 16 or 32``."""
+    small = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
+    found = sorted({*small, *(number // d for d in small)})
+    shown = [str(d) for d in found if limit is None or d <= limit]
+    if len(shown) > 16:
+        shown = [*shown[:8], "…", *shown[-4:]]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"

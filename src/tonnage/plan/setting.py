@@ -1,0 +1,90 @@
+"""A plan with every blank filled: what the ledger reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tonnage.algebra import Number, exact_div, is_symbol, round_up
+from tonnage.arch import Architecture
+from tonnage.dtype import dtype
+from tonnage.plan.optimizer import Optimizer
+from tonnage.plan.plan import Plan
+from tonnage.plan.precision import Precision
+from tonnage.runtime import Runtime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One architecture under one plan, resolved.
+
+    The numeric fields may be ints, int64 columns of plans, or sympy symbols: make a column
+    with ``dataclasses.replace(setting, tp=array, dp=array)``. All else is a single value.
+
+    Attributes:
+        architecture: what is trained.
+        plan: the categorical choices (recompute, attention kernel, adapters, experts).
+        runtime: the habits, with the plan's overrides applied.
+        precision: the number format of each role, with the plan's overrides applied.
+        optimizer: the optimizer.
+        sp: sequence parallelism.
+        zero: ZeRO stage.
+        tp: tensor-parallel size, t.
+        cp: context-parallel size.
+        ep: expert-parallel size.
+        etp: tensor-parallel size inside an expert.
+        dp: data-parallel size, without cp.
+        shard: ranks that dense parameters are sharded over under ZeRO.
+        mbs: sequences in a micro-batch, b.
+        grad_acc: micro-batches in a step on one rank, m.
+        seq: tokens in a sequence, s.
+        causal: attention's lower half is counted, and not the whole square.
+    """
+
+    architecture: Architecture
+    plan: Plan
+    runtime: Runtime
+    precision: Precision
+    optimizer: Optimizer
+    sp: bool
+    zero: int
+    tp: Number
+    cp: Number
+    ep: Number
+    etp: Number
+    dp: Number
+    shard: Number
+    mbs: Number
+    grad_acc: Number
+    seq: Number
+    causal: bool = True
+
+    @property
+    def tokens(self) -> Number:
+        """Tokens of one micro-batch on one rank, outside sequence-parallel regions: T."""
+        return exact_div(self.mbs * self.seq, self.cp)
+
+    @property
+    def shard_tokens(self) -> Number:
+        """Tokens of one micro-batch on one rank where the sequence is sharded over tp: Ts."""
+        return exact_div(self.tokens, self.tp) if self.sp else self.tokens
+
+    @property
+    def element(self) -> int:
+        """Bytes of an activation element."""
+        return int(dtype(self.precision.activations).bytes)
+
+    @property
+    def replicas(self) -> Number:
+        """Ranks that hold the same dense weights: dp times cp."""
+        return self.dp * self.cp
+
+    @property
+    def expert_replicas(self) -> Number:
+        """Ranks that hold the same expert weights: edp = dp·cp·tp / (ep·etp)."""
+        return exact_div(self.dp * self.cp * self.tp, self.ep * self.etp)
+
+    @property
+    def vocab(self) -> Number:
+        """The vocabulary as the runtime pads it (a symbol stands for the padded figure)."""
+        vocab = self.architecture.vocab
+        return vocab if is_symbol(vocab) else round_up(vocab, self.runtime.vocab_multiple * self.tp)
