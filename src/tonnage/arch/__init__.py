@@ -14,6 +14,9 @@ from tonnage.arch.architecture import (
     Norm,
     VisionTower,
 )
+from tonnage.arch.catalog import catalog_names
+from tonnage.arch.config import read_config
+from tonnage.arch.load import load
 
 __all__ = [
     "LAYERNORM",
@@ -28,4 +31,7 @@ __all__ = [
     "MoE",
     "Norm",
     "VisionTower",
+    "catalog_names",
+    "load",
+    "read_config",
 ]

@@ -48,6 +48,8 @@ class Attention:
         qk_norm: normalisation of queries and keys, or None.
         qk_norm_over: whether that norm spans one head or all heads of the projection.
         rope: rotary position embedding on queries and keys.
+        rope_fraction: share of a head's width that the rotary embedding turns (NeoX: a quarter).
+        causal: a query sees no later position; False in image encoders.
         window: keys that a query sees (itself and the ``window - 1`` before it); None: all.
         softcap: scores pass through ``cap * tanh(scores / cap)`` (Gemma 2).
         dropout: probability of dropout on the attention weights.
@@ -61,6 +63,8 @@ class Attention:
     qk_norm: Norm | None = None
     qk_norm_over: Literal["head", "projection"] = "head"
     rope: bool = True
+    rope_fraction: float = 1.0
+    causal: bool = True
     window: int | None = None
     softcap: bool = False
     dropout: float = 0.0

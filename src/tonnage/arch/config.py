@@ -1,0 +1,119 @@
+"""config.json -> `Architecture`: the door that hostile files come through."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from tonnage.arch.architecture import Architecture
+from tonnage.arch.families import FAMILIES
+from tonnage.arch.keys import Keys, printable
+from tonnage.errors import InputError, NotModelledError
+
+LARGEST_FILE: Final = 8 * 2**20
+"""Bytes of a config.json that are read at most; real ones have a few thousand."""
+
+_OTHER_HEADS: Final = (
+    "DoubleHeadsModel",
+    "ForMultipleChoice",
+    "ForQuestionAnswering",
+    "ForSequenceClassification",
+    "ForTokenClassification",
+)
+"""Ends of the names of classes whose head is not a language model's."""
+
+
+def read_config(config: Mapping[str, object], *, name: str, source: str = "") -> Architecture:
+    """Read the facts of a config.json. Code that it points to (``auto_map``) is never run.
+
+    Args:
+        config: the parsed file.
+        name: what people call the model.
+        source: where the file came from.
+
+    Raises:
+        InputError: a key is missing, makes no sense or contradicts another.
+        NotModelledError: the family, or this variant of it, is not modelled.
+    """
+    if not isinstance(config, Mapping):
+        raise InputError(
+            field="config",
+            value=printable(config),
+            problem="is not a JSON object",
+            accepted="the object of a config.json",
+        )
+    keys = Keys(values=config)
+    family = _family(keys)
+    _refuse_other_models(keys)
+    return replace(FAMILIES[family](keys), name=name, family=family, source=source)
+
+
+def parse_config(data: bytes, *, model: str) -> Mapping[str, object]:
+    """Parse the bytes of a config.json.
+
+    Args:
+        data: the file, read up to one byte past `LARGEST_FILE`.
+        model: what the person asked for, for the error.
+
+    Raises:
+        InputError: the bytes are too many, or no JSON object.
+    """
+    if len(data) > LARGEST_FILE:
+        raise _unreadable(model, f"is larger than the {LARGEST_FILE >> 20} MiB that are read")
+    try:
+        config = json.loads(data.decode("utf-8-sig"))
+    except RecursionError:
+        raise _unreadable(model, "is nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise _unreadable(model, f"is not UTF-8 text at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise _unreadable(model, f"is not JSON: {error.msg} at {where}") from None
+    except ValueError:  # an integer of more digits than Python converts
+        raise _unreadable(model, "holds a number of too many digits") from None
+    if not isinstance(config, dict):
+        raise _unreadable(model, f"holds {printable(config)!r} and not a JSON object")
+    return config
+
+
+def _family(keys: Keys) -> str:
+    if not keys.has("model_type"):
+        raise InputError(
+            field="config.model_type",
+            value="nothing",
+            problem="is given, so the family is unknown",
+            accepted=", ".join(FAMILIES),
+            hint="give the config.json of a model (not its quantization or generation config)",
+        )
+    family = keys.word("model_type")
+    if family not in FAMILIES:
+        raise NotModelledError(
+            field="config.model_type",
+            value=family,
+            problem="is a family that is not modelled",
+            accepted=", ".join(FAMILIES),
+        )
+    return family
+
+
+def _refuse_other_models(keys: Keys) -> None:
+    """A family's key can also head a model that is not a causal language model."""
+    if keys.flag("is_encoder_decoder", default=False):
+        keys.refuse("is_encoder_decoder", problem="is not modelled", accepted="false")
+    classes = keys.values.get("architectures")
+    for cls in classes if isinstance(classes, list | tuple) else ():
+        if isinstance(cls, str) and cls.endswith(_OTHER_HEADS):
+            raise NotModelledError(
+                field="config.architectures",
+                value=cls,
+                problem="has a head that is not modelled",
+                accepted="a causal language model",
+            )
+
+
+def _unreadable(model: str, problem: str) -> InputError:
+    return InputError(
+        field="MODEL", value=model, problem=problem, accepted="the config.json of a model"
+    )

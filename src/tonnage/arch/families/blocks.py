@@ -1,0 +1,210 @@
+"""What the families share: how a key of a config becomes a part of a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from tonnage.arch.architecture import (
+    MLP,
+    RMSNORM,
+    Architecture,
+    Attention,
+    Layer,
+    MoE,
+    Norm,
+)
+from tonnage.arch.keys import DEEPEST, Keys
+
+ACTIVATIONS: Final = frozenset(
+    {
+        "gelu",
+        "gelu_fast",
+        "gelu_new",
+        "gelu_pytorch_tanh",
+        "quick_gelu",
+        "relu",
+        "silu",
+        "swish",
+    }
+)
+FULL: Final = "full_attention"
+SLIDING: Final = "sliding_attention"
+
+
+def layer_count(keys: Keys, *names: str) -> int:
+    """How many layers a config names."""
+    return keys.count(*(names or ("num_hidden_layers",)), most=DEEPEST)
+
+
+def activation(keys: Keys, *names: str, default: str) -> str:
+    """The activation, by the name that the config gives it."""
+    name = keys.word(*names, default=default)
+    if name not in ACTIVATIONS:
+        key = next(alias for alias in names if keys.has(alias))
+        keys.refuse(
+            key,
+            problem="is an activation that is not modelled",
+            accepted=", ".join(sorted(ACTIVATIONS)),
+        )
+    return name
+
+
+def even_head_dim(keys: Keys, *, hidden: int, heads: int, key: str = "hidden_size") -> int:
+    """The width of a head where the heads share the residual stream's width evenly."""
+    if hidden % heads:
+        keys.fail(
+            key,
+            hidden,
+            problem=f"is not divisible by the {heads} attention heads",
+            accepted=f"a multiple of {heads}",
+        )
+    return hidden // heads
+
+
+def grouped_query_attention(
+    keys: Keys,
+    *,
+    heads_default: int | None = None,
+    kv_default: int | None = None,
+    kv_required: bool = False,
+    head_dim_default: int | None = None,
+    qkv_bias: bool = False,
+    output_bias: bool = False,
+    qk_norm: Norm | None = None,
+) -> Attention:
+    """Attention under the names that Llama gave its keys.
+
+    Args:
+        keys: the config.
+        heads_default: query heads of a config that does not say.
+        kv_default: key and value heads of a config that does not say.
+        kv_required: the class default is a number that no file relies on, so an absent
+            ``num_key_value_heads`` is an error; otherwise it means as many as query heads.
+        head_dim_default: the family's fixed width of a head; without one, an absent
+            ``head_dim`` means an even share of ``hidden_size``.
+        qkv_bias: biases on the query, key and value projections.
+        output_bias: a bias on the output projection.
+        qk_norm: the normalisation of queries and keys.
+    """
+    heads = keys.count("num_attention_heads", default=heads_default)
+    if kv_required:
+        keys.require("num_key_value_heads")
+    kv_heads = keys.optional_count("num_key_value_heads", default=kv_default) or heads
+    if heads % kv_heads:
+        keys.fail(
+            "num_key_value_heads",
+            kv_heads,
+            problem=f"does not divide the {heads} attention heads",
+            accepted=f"a divisor of {heads}",
+        )
+    head_dim = keys.optional_count("head_dim", default=head_dim_default)
+    if head_dim is None:
+        head_dim = even_head_dim(keys, hidden=keys.count("hidden_size"), heads=heads)
+    return Attention(
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        qkv_bias=qkv_bias,
+        output_bias=output_bias,
+        qk_norm=qk_norm,
+        dropout=keys.fraction("attention_dropout", default=0.0),
+    )
+
+
+def gated_mlp(
+    keys: Keys,
+    *,
+    width: str = "intermediate_size",
+    act: tuple[str, ...] = ("hidden_act",),
+    act_default: str = "silu",
+    bias: bool = False,
+) -> MLP:
+    """A gated feed-forward block whose width stands under ``width``."""
+    return MLP(
+        intermediate=keys.count(width),
+        gated=True,
+        activation=activation(keys, *act, default=act_default),
+        bias=bias,
+    )
+
+
+def mixture(keys: Keys, *, experts: int, expert: MLP, shared: MLP | None = None) -> MoE:
+    """A mixture of experts whose router picks ``num_experts_per_tok``."""
+    top_k = keys.count("num_experts_per_tok")
+    if top_k > experts:
+        keys.fail(
+            "num_experts_per_tok",
+            top_k,
+            problem=f"is more than the {experts} experts",
+            accepted=f"a whole number from 1 to {experts}",
+        )
+    return MoE(experts=experts, top_k=top_k, expert=expert, shared=shared)
+
+
+def pre_norm_layer(attention: Attention, mlp: MLP | MoE) -> Layer:
+    """The layer that most families share: an RMSNorm before each of the two parts."""
+    return Layer(mixer=attention, mlp=mlp, mixer_norm=RMSNORM, mlp_norm=RMSNORM)
+
+
+def layer_types(keys: Keys, *, default: Iterable[str]) -> tuple[str, ...]:
+    """The kind of attention of each layer, as ``layer_types`` or the family's pattern says."""
+    fallback = tuple(default)
+    kinds = keys.words("layer_types", length=len(fallback)) or fallback
+    if not {*kinds} <= {FULL, SLIDING}:
+        odd = min({*kinds} - {FULL, SLIDING})
+        keys.refuse(
+            "layer_types",
+            problem=f"names {odd[:40]!r}, not modelled",
+            accepted=f"{FULL}, {SLIDING}",
+        )
+    return kinds
+
+
+def windowed(
+    keys: Keys, layer: Layer, kinds: Iterable[str], *, window: int | None
+) -> tuple[Layer, ...]:
+    """One layer for each kind: the same, with a window where the kind slides."""
+    assert isinstance(layer.mixer, Attention)
+    kinds = tuple(kinds)
+    if window is None and SLIDING in kinds:
+        keys.fail(
+            "sliding_window",
+            None,
+            problem="leaves the sliding layers without a window",
+            accepted="a positive whole number",
+        )
+    sliding = replace(layer, mixer=replace(layer.mixer, window=window))
+    return tuple(sliding if kind == SLIDING else layer for kind in kinds)
+
+
+def decoder(
+    keys: Keys,
+    *,
+    layers: tuple[Layer, ...],
+    tied: bool,
+    vocab_default: int | None = None,
+    positions_default: int | None = None,
+    final_norm: Norm = RMSNORM,
+) -> Architecture:
+    """A decoder under the names that Llama gave its keys, for `read_config` to name.
+
+    Args:
+        keys: the config.
+        layers: its layers.
+        tied: what an absent ``tie_word_embeddings`` means in this family.
+        vocab_default: rows of the embedding of a config that does not say.
+        positions_default: context length of a config that does not say.
+        final_norm: the norm before the head.
+    """
+    return Architecture(
+        name="",
+        family="",
+        hidden=keys.count("hidden_size"),
+        vocab=keys.count("vocab_size", default=vocab_default),
+        layers=layers,
+        final_norm=final_norm,
+        tied_embeddings=keys.flag("tie_word_embeddings", default=tied),
+        max_positions=keys.count("max_position_embeddings", default=positions_default),
+    )

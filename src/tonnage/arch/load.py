@@ -1,0 +1,90 @@
+"""MODEL, as a person writes it -> `Architecture`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tonnage.arch import catalog, hub
+from tonnage.arch.architecture import Architecture
+from tonnage.arch.config import LARGEST_FILE, parse_config, read_config
+from tonnage.errors import InputError
+
+_ACCEPTED = "a catalog name, a config.json, a folder that holds one, - or organisation/model"
+
+
+def load(model: str) -> Architecture:
+    """Find a model and read its config.json.
+
+    Args:
+        model: a catalog name in any case; the path of a config.json or of a folder that
+            holds one; ``-`` for stdin; or a hub name, looked up in the local Hugging
+            Face cache and then, config.json alone, on the hub.
+
+    Raises:
+        InputError: there is no such model, it cannot be fetched, or its file is unusable.
+        NotModelledError: the model makes sense and is not modelled.
+    """
+    entry = catalog.find(model)
+    if entry is not None:
+        return entry.read()
+    if model == "-":
+        data = _read("-", model="-")
+        return read_config(parse_config(data, model="-"), name="stdin", source="stdin")
+    path = os.path.expanduser(model)
+    if os.path.isdir(path):
+        return _load_file(os.path.join(path, "config.json"), model=model)
+    if os.path.exists(path):
+        return _load_file(path, model=model)
+    if hub.is_hub_name(model) and not model.endswith(".json"):
+        return _load_from_hub(model)
+    raise _unknown(model)
+
+
+def _load_from_hub(model: str) -> Architecture:
+    cached = hub.cached_config(model)
+    if cached is not None:
+        config = parse_config(_read(str(cached), model=model), model=model)
+        return read_config(config, name=model, source=str(cached))
+    config, url = hub.fetch_config(model)
+    return read_config(config, name=model, source=url)
+
+
+def _load_file(path: str, *, model: str) -> Architecture:
+    config = parse_config(_read(path, model=model), model=model)
+    return read_config(config, name=_name_of(path), source=path)
+
+
+def _read(path: str, *, model: str) -> bytes:
+    """The first bytes of a file: enough to see that it is too large, whatever it is."""
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read(LARGEST_FILE + 1)
+        with open(path, "rb") as file:
+            return file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise InputError(
+            field="MODEL",
+            value=model,
+            problem=f"cannot be read: {error.strerror or error}",
+            accepted=_ACCEPTED,
+        ) from None
+
+
+def _name_of(path: str) -> str:
+    """What a file is called: its folder's name where it is one of many a config.json."""
+    folder, file = os.path.split(os.path.abspath(path))
+    stem, _ = os.path.splitext(file)
+    return os.path.basename(folder) or stem if stem == "config" else stem
+
+
+def _unknown(model: str) -> InputError:
+    is_path = model.startswith(("/", ".", "~")) or model.endswith(".json")
+    near = () if is_path else catalog.nearest(model)
+    return InputError(
+        field="MODEL",
+        value=model,
+        problem="does not exist" if is_path else "is neither in the catalog nor a file",
+        accepted=_ACCEPTED,
+        hint=f"did you mean {' or '.join(near)}?" if near else "",
+    )
