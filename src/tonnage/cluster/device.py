@@ -1,0 +1,85 @@
+"""A device: its memory, its rates, and the links it usually comes with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tonnage.cluster.link import Link
+from tonnage.dtype import DType, dtype
+from tonnage.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """An accelerator, as its maker publishes it.
+
+    Attributes:
+        name: the name that Tonnage prints.
+        vendor: who makes it.
+        memory_bytes: nominal memory, as in its name: 80e9 for an "80GB" part.
+        usable_bytes: what the driver reports as total (``torch.cuda`` calls it
+            ``total_memory``). It can exceed the nominal figure: an "80GB" A100 has
+            80 GiB, of which some is held back.
+        bandwidth: bytes per second between the device and its memory.
+        peak: dense FLOP/s by the ``peak`` key of a `DType`; integer formats count
+            operations. A figure that is not published is absent.
+        tdp_watts: the power limit it is sold with.
+        multiprocessors: streaming multiprocessors, compute units or AI cores.
+        scale_up: the link inside a scale-up domain.
+        scale_up_domain: devices that this link joins. Usually those of a node; 72 in a
+            GB200 NVL72 rack, whose nodes have 4.
+        gpus_per_node: devices in one host.
+        network: the link beyond the scale-up domain, one device's share of it.
+        context_bytes: memory that a process holds before its first tensor: the context
+            and the kernels that are always loaded.
+        source: where the figures come from, unless ``sources`` says otherwise.
+        sources: for single figures (by the name of the attribute), where they come from
+            and how certain they are.
+        aliases: other names, most of them without the memory. Names that several
+            devices share mean the first of them in the catalog.
+    """
+
+    name: str
+    vendor: str
+    memory_bytes: int
+    usable_bytes: int
+    bandwidth: float
+    peak: Mapping[str, float] = field(hash=False)
+    tdp_watts: int
+    multiprocessors: int
+    scale_up: Link
+    scale_up_domain: int
+    gpus_per_node: int
+    network: Link
+    context_bytes: int
+    source: str
+    sources: Mapping[str, str] = field(hash=False)
+    aliases: tuple[str, ...] = ()
+
+    def peak_flops(self, number_format: str | DType, *, field: str = "dtype") -> float:
+        """Dense FLOP/s in a number format, with the accumulation that training needs.
+
+        Args:
+            number_format: a `DType`, or a name that `dtype` takes.
+            field: the flag or key that chose the format, for the error.
+
+        Raises:
+            InputError: where the maker publishes no figure for that format.
+        """
+        wanted = (
+            dtype(number_format, field=field) if isinstance(number_format, str) else number_format
+        )
+        rate = self.peak.get(wanted.peak)
+        if rate is None:
+            raise InputError(
+                field=field,
+                value=wanted.name,
+                problem=f"has no published peak on {self.name}",
+                accepted=", ".join(self.peak),
+            )
+        return rate
+
+    def source_of(self, figure: str) -> str:
+        """Where a figure comes from, by the name of its attribute."""
+        return self.sources.get(figure, self.source)

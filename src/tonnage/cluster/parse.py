@@ -1,0 +1,101 @@
+"""Clusters as people write them: ``8xH100``, ``64 x A100-40GB``, ``8..64xH100``."""
+
+from __future__ import annotations
+
+import re
+
+from tonnage.cluster.cluster import LARGEST_CLUSTER, Cluster, check_gpus
+from tonnage.cluster.find import find_device
+from tonnage.errors import InputError
+
+_ACCEPTED = "a number and a device, such as 8xH100"
+_ACCEPTED_LIST = "such as 8xH100, or 8,64xH100, or 8..64xH100"
+_LONGEST_LIST = 64
+_LONGEST_TEXT = 4096  # also keeps a count short enough for `int`
+
+_COUNT = r"[0-9]+"
+_CLUSTER = re.compile(rf"(?:(?P<gpus>{_COUNT})\s*[x×*]\s*)?(?P<device>\S.*)", re.IGNORECASE)
+_ITEM = re.compile(
+    rf"(?P<first>{_COUNT})(?:\s*\.\.\s*(?P<last>{_COUNT}))?(?:\s*[x×*]\s*(?P<device>\S.*))?",
+    re.IGNORECASE,
+)
+
+
+def parse_cluster(text: str, *, field: str = "--gpus") -> Cluster:
+    """One cluster: ``8xH100``, ``8×H100``, ``64 x A100-40GB``, or ``H100`` for one device.
+
+    Raises:
+        InputError: where the text does not have this form, the device is not known, or
+            so many of them do not fill whole nodes.
+    """
+    content = text.strip()
+    match = None if len(content) > _LONGEST_TEXT else _CLUSTER.fullmatch(content)
+    if match is None or re.fullmatch(_COUNT, content):
+        problem = "names no device" if content else "is empty"
+        raise InputError(field=field, value=text, problem=problem, accepted=_ACCEPTED)
+    return _cluster(int(match["gpus"] or 1), match["device"], field=field)
+
+
+def parse_clusters(text: str, *, field: str = "--gpus") -> tuple[Cluster, ...]:
+    """Several clusters: items by comma, in the order written.
+
+    A bare count takes the device of the next item that names one (``8,64xH100``), and
+    ``8..64xH100`` doubles: 8, 16, 32 and 64.
+
+    Raises:
+        InputError: as `parse_cluster`, or where a count has no device to take.
+    """
+    items = text.split(",") if len(text) <= _LONGEST_TEXT else []
+    if not 0 < len(items) <= _LONGEST_LIST:
+        problem = f"has more than {_LONGEST_LIST} parts"
+        raise InputError(field=field, value=text, problem=problem, accepted=_ACCEPTED_LIST)
+    found: list[tuple[Cluster, ...]] = []
+    device = ""
+    for item in reversed(items):  # the device of a bare count stands to its right
+        counts, named = _counts_and_device(item.strip(), field=field)
+        device = named or device
+        if not device:
+            raise InputError(
+                field=field,
+                value=text.strip(),
+                problem=f"names no device for {item.strip()}",
+                accepted=_ACCEPTED_LIST,
+                hint="a bare count takes the device that comes after it",
+            )
+        found.append(tuple(_cluster(count, device, field=field) for count in counts))
+    return tuple(cluster for clusters in reversed(found) for cluster in clusters)
+
+
+def _counts_and_device(item: str, *, field: str) -> tuple[tuple[int, ...], str]:
+    """The counts of one item, and its device ('' where it names none)."""
+    if not item:
+        problem = "has an empty part"
+        raise InputError(field=field, value="''", problem=problem, accepted=_ACCEPTED_LIST)
+    match = _ITEM.fullmatch(item)
+    if match is None:
+        return (1,), item
+    first = int(match["first"])
+    last = int(match["last"] or first)
+    return _doubled(item, first, last, field=field), match["device"] or ""
+
+
+def _doubled(item: str, first: int, last: int, *, field: str) -> tuple[int, ...]:
+    """``first``, twice ``first``, and so on to ``last``, which must be one of them."""
+    counts = [first]
+    while 0 < counts[-1] < last and len(counts) <= LARGEST_CLUSTER.bit_length():
+        counts.append(2 * counts[-1])
+    if counts[-1] == last:
+        return tuple(counts)
+    below = max([count for count in counts if count < last], default=first)
+    raise InputError(
+        field=field,
+        value=item,
+        problem=f"does not reach {last} by doubling {first}",
+        accepted=f"{first}..{below} or {first}..{2 * below}" if first else "a count from 1",
+    )
+
+
+def _cluster(gpus: int, device_name: str, *, field: str) -> Cluster:
+    device = find_device(device_name, field=field)
+    check_gpus(gpus, device.gpus_per_node, field=field)
+    return Cluster.of(device, gpus)
