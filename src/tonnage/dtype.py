@@ -56,6 +56,8 @@ class DType:
 
         Elements below a byte are packed; the last byte and the last block are rounded up.
         """
+        if self.bits % 8 == 0 and not self.block:
+            return elements * (self.bits // 8)
         stored = ceil_div(elements * self.bits, 8)
         if not self.block:
             return stored
