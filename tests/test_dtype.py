@@ -57,11 +57,11 @@ def test_the_list_of_formats_is_the_one_tested_here() -> None:
         ("fp32", float(np.finfo(np.float32).max), float(np.finfo(np.float32).eps)),
         ("fp16", 65504.0, float(np.finfo(np.float16).eps)),
         ("bf16", 3.3895313892515355e38, 2.0**-7),  # torch.finfo(torch.bfloat16)
-        ("fp8_e4m3", 448.0, 0.125),  # OFP8, table 2
+        ("fp8_e4m3", 448.0, 0.125),  # OFP8
         ("fp8_e5m2", 57344.0, 0.25),
         ("mxfp8", 448.0, 0.125),
-        ("mxfp6", 7.5, 0.125),  # MX, table 4
-        ("mxfp4", 6.0, 0.5),  # MX, table 5
+        ("mxfp6", 7.5, 0.125),  # MX
+        ("mxfp4", 6.0, 0.5),
         ("nvfp4", 6.0, 0.5),
         ("int8", 127.0, 1.0),
         ("int4", 7.0, 1.0),

@@ -89,12 +89,12 @@ DTYPES: tuple[DType, ...] = (
     DType(name="tf32", bits=32, exponent=8, mantissa=10, peak="tf32"),
     DType(name="fp16", bits=16, exponent=5, mantissa=10, peak="fp16"),
     DType(name="bf16", bits=16, exponent=8, mantissa=7, peak="bf16"),
-    # OFP8, table 1. One scale per tensor is common and too small to count here; scales
+    # OFP8. One scale per tensor is common and too small to count here; scales
     # per tile of 1 x 128 (DeepSeek-V3) are a property of the recipe, not of the format.
     DType(name="fp8_e4m3", bits=8, exponent=4, mantissa=3, peak="fp8", specials="nan"),
     DType(name="fp8_e5m2", bits=8, exponent=5, mantissa=2, peak="fp8"),
-    # MX, section 5: 32 elements share one E8M0 scale. MXFP8 here has E4M3 elements and
-    # MXFP6 E2M3 elements, the choice of "Microscaling Data Formats" (arXiv 2310.10537).
+    # MX: 32 elements share one E8M0 scale. The specification allows two kinds of element
+    # for MXFP8 and MXFP6; here they have E4M3 and E2M3, those with more resolution.
     DType(
         name="mxfp8",
         bits=8,

@@ -28,8 +28,8 @@ def parse_cluster(text: str, *, field: str = "--gpus") -> Cluster:
         InputError: where the text does not have this form, the device is not known, or
             so many of them do not fill whole nodes.
     """
-    content = text.strip()
-    match = None if len(content) > _LONGEST_TEXT else _CLUSTER.fullmatch(content)
+    content = _within_limits(text, field=field).strip()
+    match = _CLUSTER.fullmatch(content)
     if match is None or re.fullmatch(_COUNT, content):
         problem = "names no device" if content else "is empty"
         raise InputError(field=field, value=text, problem=problem, accepted=_ACCEPTED)
@@ -45,8 +45,8 @@ def parse_clusters(text: str, *, field: str = "--gpus") -> tuple[Cluster, ...]:
     Raises:
         InputError: as `parse_cluster`, or where a count has no device to take.
     """
-    items = text.split(",") if len(text) <= _LONGEST_TEXT else []
-    if not 0 < len(items) <= _LONGEST_LIST:
+    items = _within_limits(text, field=field).split(",")
+    if len(items) > _LONGEST_LIST:
         problem = f"has more than {_LONGEST_LIST} parts"
         raise InputError(field=field, value=text, problem=problem, accepted=_ACCEPTED_LIST)
     found: list[tuple[Cluster, ...]] = []
@@ -64,6 +64,13 @@ def parse_clusters(text: str, *, field: str = "--gpus") -> tuple[Cluster, ...]:
             )
         found.append(tuple(_cluster(count, device, field=field) for count in counts))
     return tuple(cluster for clusters in reversed(found) for cluster in clusters)
+
+
+def _within_limits(text: str, *, field: str) -> str:
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    problem = f"is longer than {_LONGEST_TEXT} characters"
+    raise InputError(field=field, value=text, problem=problem, accepted=_ACCEPTED_LIST)
 
 
 def _counts_and_device(item: str, *, field: str) -> tuple[tuple[int, ...], str]:

@@ -10,7 +10,9 @@ from tonnage.quantity import MIB
 _DATASHEET = "NVIDIA A100 Tensor Core GPU datasheet (June 2021); dense figures as published"
 _SXM_40_DATASHEET = "NVIDIA A100 Tensor Core GPU datasheet (2020); dense figures as published"
 _PEAK = {"fp32": 19.5e12, "tf32": 156e12, "fp16": 312e12, "bf16": 312e12, "int8": 624e12}
-_MULTIPROCESSORS = "NVIDIA A100 Tensor Core GPU Architecture whitepaper, table 4"
+_MULTIPROCESSORS = (
+    "NVIDIA A100 Tensor Core GPU Architecture whitepaper, comparison of data-center GPUs"
+)
 _PCIE = "PCIe to the host; the NVLink bridge between two cards is not modelled"
 
 A100_SXM_80GB = Device(

@@ -7,7 +7,7 @@ from tonnage.cluster.catalog.notes import CONTEXT, TOTAL_MEMORY, TOTAL_MEMORY_IN
 from tonnage.cluster.device import Device
 from tonnage.quantity import GIB, MIB
 
-_HALVED = "peaks with sparsity are halved, FP4 is published dense"
+_HALVED = "its peaks, with sparsity, are halved"
 
 B200 = Device(
     name="B200-SXM-180GB",

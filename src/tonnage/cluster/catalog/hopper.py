@@ -7,7 +7,10 @@ from tonnage.cluster.catalog.notes import CONTEXT, TOTAL_MEMORY, TOTAL_MEMORY_IN
 from tonnage.cluster.device import Device
 from tonnage.quantity import GIB, MIB
 
-_WHITEPAPER = "NVIDIA H100 Tensor Core GPU Architecture whitepaper, V1.04, table 3 (dense figures)"
+_WHITEPAPER = (
+    "NVIDIA H100 Tensor Core GPU Architecture whitepaper, V1.04, comparison of A100 and H100 "
+    "(dense figures)"
+)
 _DATASHEET = "NVIDIA H100 Tensor Core GPU datasheet; its peaks, with sparsity, are halved"
 _PCIE = "PCIe to the host; the NVLink bridge between two cards is not modelled"
 _SXM_PEAK = {

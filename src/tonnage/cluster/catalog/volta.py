@@ -26,7 +26,7 @@ V100_32GB = Device(
     source=_DATASHEET,
     sources={
         "usable_bytes": TOTAL_MEMORY_IN_MESSAGE,
-        "multiprocessors": "NVIDIA Tesla V100 GPU Architecture whitepaper, table 1",
+        "multiprocessors": "NVIDIA Tesla V100 GPU Architecture whitepaper, comparison of Tesla GPUs",
         "scale_up_domain": "NVIDIA DGX-1: 8 GPUs in a hybrid cube mesh, not all adjacent",
         "context_bytes": CONTEXT,
     },
@@ -50,7 +50,7 @@ V100_16GB = Device(
     source=_DATASHEET,
     sources={
         "usable_bytes": f"{TOTAL_MEMORY} (16160 MB; 16130 with older drivers)",
-        "multiprocessors": "NVIDIA Tesla V100 GPU Architecture whitepaper, table 1",
+        "multiprocessors": "NVIDIA Tesla V100 GPU Architecture whitepaper, comparison of Tesla GPUs",
         "scale_up_domain": "NVIDIA DGX-1: 8 GPUs in a hybrid cube mesh, not all adjacent",
         "context_bytes": CONTEXT,
     },

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tonnage.cluster import Cluster, find_device
+from tonnage.errors import InputError
+from tonnage.mesh import (
+    DENSE_GRID,
+    EXPERT_GRID,
+    Axis,
+    Mesh,
+    axes,
+    crosses,
+    ranks_inside,
+    ring_link,
+    slowest_link,
+)
+
+H100 = Cluster.of(find_device("H100"), 64)
+SCALE_UP, NETWORK = H100.scale_up, H100.network
+
+
+@st.composite
+def meshes(draw: st.DrawFn) -> Mesh:
+    degree = st.sampled_from([1, 2, 3, 4, 6])
+    tp, cp, dp, pp = (draw(degree) for _ in range(4))
+    stage = tp * cp * dp
+    etp = draw(st.sampled_from([n for n in range(1, stage + 1) if stage % n == 0]))
+    rest = stage // etp
+    ep = draw(st.sampled_from([n for n in range(1, rest + 1) if rest % n == 0]))
+    return Mesh(tp=tp, cp=cp, dp=dp, pp=pp, ep=ep, etp=etp)
+
+
+@given(mesh=meshes())
+def test_the_groups_of_every_axis_partition_the_world(mesh: Mesh) -> None:
+    for name, axis in mesh.axes.items():
+        groups = mesh.groups(name)
+        assert all(len(group) == axis.size for group in groups)
+        assert sorted(rank for group in groups for rank in group) == list(range(mesh.world))
+        assert [group[0] for group in groups] == sorted(group[0] for group in groups)
+
+
+@given(mesh=meshes())
+def test_a_group_is_the_ranks_that_differ_on_its_axis_alone(mesh: Mesh) -> None:
+    for grid in (DENSE_GRID, EXPERT_GRID):
+        for name in grid:
+            for group in mesh.groups(name):
+                places = [mesh.coordinates(rank) for rank in group]
+                assert [place[name] for place in places] == list(range(len(group)))
+                for other in set(grid) - {name}:
+                    assert len({place[other] for place in places}) == 1
+
+
+@given(mesh=meshes(), data=st.data())
+def test_coordinates_name_one_rank_on_either_grid(mesh: Mesh, data: st.DataObject) -> None:
+    rank = data.draw(st.integers(0, mesh.world - 1))
+    place = mesh.coordinates(rank)
+    assert mesh.rank(**{name: place[name] for name in DENSE_GRID}) == rank
+    assert sum(place[name] * mesh.axes[name].stride for name in EXPERT_GRID) == rank
+    assert place["dp_cp"] == place["dp"] * mesh.cp + place["cp"]
+
+
+@given(mesh=meshes())
+def test_a_stage_holds_the_same_ranks_on_both_grids(mesh: Mesh) -> None:
+    stage = mesh.world // mesh.pp
+    for index in range(mesh.pp):
+        first = mesh.stage_first_rank(index)
+        assert first == index * stage
+        assert {mesh.coordinates(rank)["pp"] for rank in range(first, first + stage)} == {index}
+
+
+def test_megatron_s_own_example() -> None:
+    """The 16 ranks of the docstring of Megatron's `initialize_model_parallel`: tp 2, pp 4."""
+    mesh = Mesh(tp=2, dp=2, pp=4)
+    assert mesh.groups("tp") == [[rank, rank + 1] for rank in range(0, 16, 2)]
+    assert mesh.groups("dp") == [
+        [0, 2],
+        [1, 3],
+        [4, 6],
+        [5, 7],
+        [8, 10],
+        [9, 11],
+        [12, 14],
+        [13, 15],
+    ]
+    assert mesh.groups("pp") == [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]]
+
+
+def test_experts_have_a_grid_of_their_own() -> None:
+    mesh = Mesh(tp=4, dp=4, pp=2, ep=8, etp=1)
+    assert mesh.axes["edp"] == Axis(name="edp", size=2, stride=8)
+    assert mesh.groups("ep")[0] == list(range(8))
+    assert mesh.groups("edp")[0] == [0, 8]
+
+
+@pytest.mark.parametrize(
+    ("degrees", "message"),
+    [
+        ({"tp": 0}, "tp: 0 is not a positive whole number (accepted: 1 or more)"),
+        ({"dp": 2.0}, "dp: 2.0 is not a positive whole number (accepted: 1 or more)"),
+        (
+            {"dp": 4, "ep": 8},
+            "ep: 8 times etp 1 does not divide the 4 ranks of a stage "
+            "(accepted: a divisor of tp * cp * dp = 4)",
+        ),
+    ],
+)
+def test_what_is_no_mesh(degrees: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Mesh(**degrees)
+    assert caught.value.message == message
+
+
+def test_a_rank_outside_the_world_has_no_coordinates() -> None:
+    with pytest.raises(InputError, match=r"rank: 8 is none of the 8 ranks \(accepted: 0 to 7\)"):
+        Mesh(dp=8).coordinates(8)
+
+
+@given(mesh=meshes(), domain=st.sampled_from([1, 2, 4, 8, 72]))
+def test_ranks_inside_is_what_counting_gives_where_blocks_fill_domains(
+    mesh: Mesh, domain: int
+) -> None:
+    for name, axis in mesh.axes.items():
+        aligned = domain % axis.span == 0 or (
+            axis.span % domain == 0 and (domain % axis.stride == 0 or axis.stride % domain == 0)
+        )
+        if aligned:
+            group = mesh.groups(name)[0]
+            counted = sum(rank // domain == group[0] // domain for rank in group)
+            assert ranks_inside(axis, domain) == counted
+            assert crosses(axis, domain) == (counted < axis.size)
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "bandwidth", "ring", "latency"),
+    [
+        (8, 1, SCALE_UP.bandwidth, SCALE_UP.bandwidth, SCALE_UP.latency),
+        (2, 4, SCALE_UP.bandwidth, SCALE_UP.bandwidth, SCALE_UP.latency),
+        (16, 1, NETWORK.bandwidth, 8 * NETWORK.bandwidth, NETWORK.latency),
+        (4, 4, NETWORK.bandwidth, 2 * NETWORK.bandwidth, NETWORK.latency),
+        (8, 8, NETWORK.bandwidth, NETWORK.bandwidth, NETWORK.latency),
+        # A group of one sends nothing and so crosses nothing, wherever its neighbours are.
+        (1, 64, SCALE_UP.bandwidth, SCALE_UP.bandwidth, SCALE_UP.latency),
+    ],
+)
+def test_links_of_a_group(
+    size: int, stride: int, bandwidth: float, ring: float, latency: float
+) -> None:
+    axis = Axis(name="dp", size=size, stride=stride)
+    assert slowest_link(axis, H100).bandwidth == bandwidth
+    assert slowest_link(axis, H100).latency == latency
+    assert ring_link(axis, H100).bandwidth == ring
+    assert ring_link(axis, H100).latency == latency
+
+
+def test_a_rack_of_72_keeps_a_wide_group_off_the_network() -> None:
+    rack = Cluster.of(find_device("GB200"), 144)
+    wide = Axis(name="ep", size=64, stride=1)
+    assert slowest_link(wide, rack).bandwidth == rack.scale_up.bandwidth
+    assert slowest_link(wide, H100).bandwidth == NETWORK.bandwidth
+
+
+def test_no_ring_is_faster_than_the_domain() -> None:
+    fast = H100.override(network=SCALE_UP)
+    assert ring_link(Axis(name="dp", size=16, stride=1), fast).bandwidth == SCALE_UP.bandwidth
+
+
+def test_columns_are_scalars_one_by_one() -> None:
+    tp, dp = np.array([1, 2, 4, 8, 8]), np.array([64, 32, 16, 8, 1])
+    columns = axes(tp=tp, dp=dp, pp=2, ep=1)
+    for name, column in columns.items():
+        scalars = [axes(tp=int(t), dp=int(d), pp=2)[name] for t, d in zip(tp, dp, strict=True)]
+        count = len(scalars)
+
+        def spread(value: Any, count: int = count) -> list[Any]:
+            return list(np.broadcast_to(value, count).tolist())
+
+        assert spread(column.size) == [axis.size for axis in scalars]
+        assert spread(column.stride) == [axis.stride for axis in scalars]
+        assert spread(ranks_inside(column, 8)) == [ranks_inside(axis, 8) for axis in scalars]
+        for link in (slowest_link, ring_link):
+            found = link(column, H100)
+            assert spread(found.bandwidth) == [link(axis, H100).bandwidth for axis in scalars]
+            assert spread(found.latency) == [link(axis, H100).latency for axis in scalars]
+
+
+def test_symbols_give_the_formula() -> None:
+    t, c, d = sympy.symbols("t c d", integer=True, positive=True)
+    found = axes(tp=t, cp=c, dp=d, ep=2, etp=1)
+    assert found["dp"].stride == t * c
+    assert found["edp"].size == t * c * d / 2
+    link = ring_link(found["dp"], H100)
+    for degrees in ((1, 1, 8), (8, 1, 8), (2, 2, 4), (8, 1, 1)):
+        values = dict(zip((t, c, d), degrees, strict=True))
+        axis = axes(tp=degrees[0], cp=degrees[1], dp=degrees[2])["dp"]
+        assert link.bandwidth.subs(values) == ring_link(axis, H100).bandwidth
+        assert link.latency.subs(values) == ring_link(axis, H100).latency
+
+
+def test_an_axis_knows_its_span() -> None:
+    assert Axis(name="dp", size=4, stride=8).span == 32
