@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tonnage.cluster import (
@@ -113,6 +113,7 @@ def test_doubling_gives_every_power_between(nodes: int, doublings: int) -> None:
     assert [cluster.gpus for cluster in clusters] == [first << i for i in range(doublings + 1)]
 
 
+@settings(deadline=None)  # the first error imports difflib
 @given(text=st.text() | st.text(alphabet="0123456789xH.,×A ", max_size=20))
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(InputError):

@@ -4,7 +4,7 @@ import time
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tonnage.cluster import DEVICES, Device, find_device
@@ -83,6 +83,7 @@ def test_where_none_is_near_all_are_named() -> None:
     assert caught.value.accepted == ", ".join(device.name for device in DEVICES)
 
 
+@settings(deadline=None)  # the first error imports difflib
 @given(text=st.text())
 def test_any_text_finds_a_device_or_is_refused(text: str) -> None:
     with suppress(InputError):

@@ -8,6 +8,7 @@ from tonnage.cluster.device import Device
 from tonnage.quantity import GIB, MIB
 
 _DATASHEET = "NVIDIA V100 Tensor Core GPU datasheet (2020), column V100 SXM2"
+_WHITEPAPER = "NVIDIA Tesla V100 GPU Architecture whitepaper, comparison of Tesla GPUs"
 
 V100_32GB = Device(
     name="V100-SXM2-32GB",
@@ -26,7 +27,7 @@ V100_32GB = Device(
     source=_DATASHEET,
     sources={
         "usable_bytes": TOTAL_MEMORY_IN_MESSAGE,
-        "multiprocessors": "NVIDIA Tesla V100 GPU Architecture whitepaper, comparison of Tesla GPUs",
+        "multiprocessors": _WHITEPAPER,
         "scale_up_domain": "NVIDIA DGX-1: 8 GPUs in a hybrid cube mesh, not all adjacent",
         "context_bytes": CONTEXT,
     },
@@ -50,7 +51,7 @@ V100_16GB = Device(
     source=_DATASHEET,
     sources={
         "usable_bytes": f"{TOTAL_MEMORY} (16160 MB; 16130 with older drivers)",
-        "multiprocessors": "NVIDIA Tesla V100 GPU Architecture whitepaper, comparison of Tesla GPUs",
+        "multiprocessors": _WHITEPAPER,
         "scale_up_domain": "NVIDIA DGX-1: 8 GPUs in a hybrid cube mesh, not all adjacent",
         "context_bytes": CONTEXT,
     },
