@@ -10,7 +10,7 @@ from tonnage.arch import MLP, Architecture, Attention, LatentAttention, MoE
 from tonnage.cluster import Cluster
 from tonnage.errors import InputError, NotModelledError
 from tonnage.plan.layout import divisors_text
-from tonnage.plan.plan import Plan
+from tonnage.plan.plan import LoraTarget, Plan
 from tonnage.plan.setting import Setting
 from tonnage.runtime import Runtime
 
@@ -256,5 +256,6 @@ def _check_adapters(setting: Setting, plan: Plan) -> None:
         )
     if not plan.lora_targets:
         raise InputError(
-            field="lora_targets", value="()", problem="names no layer", accepted="qkv, o, up, down, all"
+            field="lora_targets", value="()", problem="names no layer",
+            accepted=", ".join(_choices(LoraTarget)),
         )

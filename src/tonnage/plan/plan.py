@@ -16,7 +16,9 @@ RecomputeModule: TypeAlias = Literal["core_attn", "mlp", "moe", "layernorm", "ac
 AttentionKernel: TypeAlias = Literal["flash", "eager"]
 OptimizerStep: TypeAlias = Literal["foreach", "fused"]
 Dispatcher: TypeAlias = Literal["alltoall", "allgather", "deepep"]
-LoraTarget: TypeAlias = Literal["qkv", "o", "up", "down", "all"]
+LoraTarget: TypeAlias = Literal[
+    "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "all"
+]
 QuantizedBase: TypeAlias = Literal["nf4", "int8"]
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from tonnage.algebra import Number, exact_div, is_symbol, round_up
 from tonnage.arch import Architecture
-from tonnage.dtype import dtype
 from tonnage.plan.optimizer import Optimizer
 from tonnage.plan.plan import Plan
 from tonnage.plan.precision import Precision
@@ -69,9 +68,23 @@ class Setting:
         return exact_div(self.tokens, self.tp) if self.sp else self.tokens
 
     @property
-    def element(self) -> int:
-        """Bytes of an activation element."""
-        return int(dtype(self.precision.activations).bytes)
+    def format(self) -> str:
+        """Number format of the activations inside a layer."""
+        return self.precision.activations
+
+    @property
+    def stream(self) -> str:
+        """Number format of the residual stream and of the norms' outputs.
+
+        Under torch.autocast with fp32 weights both stay fp32: only linear layers and
+        attention are cast.
+        """
+        return self.precision.weights if self.casts else self.precision.activations
+
+    @property
+    def casts(self) -> bool:
+        """Whether torch.autocast casts weights and inputs, layer by layer."""
+        return self.runtime.autocast and self.precision.weights != self.precision.compute
 
     @property
     def replicas(self) -> Number:

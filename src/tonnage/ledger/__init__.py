@@ -1,0 +1,35 @@
+"""The ledger: every formula of a layer, written once and read three ways."""
+
+from tonnage.ledger.flops import ModelFlops, sequence_flops
+from tonnage.ledger.head import loss_bytes
+from tonnage.ledger.layer import layer_operations, saved_bytes, saved_tensors
+from tonnage.ledger.model import (
+    ParameterCount,
+    StageLedger,
+    parameters,
+    stage_ledgers,
+    whole,
+    whole_stage,
+)
+from tonnage.ledger.operation import Collective, Operation, Operations, Tensor, Weight, weights_of
+
+__all__ = [
+    "Collective",
+    "ModelFlops",
+    "Operation",
+    "Operations",
+    "ParameterCount",
+    "StageLedger",
+    "Tensor",
+    "Weight",
+    "layer_operations",
+    "loss_bytes",
+    "parameters",
+    "saved_bytes",
+    "saved_tensors",
+    "sequence_flops",
+    "stage_ledgers",
+    "weights_of",
+    "whole",
+    "whole_stage",
+]

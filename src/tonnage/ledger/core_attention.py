@@ -1,0 +1,180 @@
+"""The core of softmax attention: scores, softmax, and the weighted sum of the values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tonnage.algebra import Number, exact_div, flops_of, minimum
+from tonnage.ledger.elementwise import dropout_mask
+from tonnage.ledger.operation import Collective, Operation, Operations, Tensor
+from tonnage.plan import Setting
+
+MODULES = ("core_attn",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Core:
+    """Shape of an attention core.
+
+    Attributes:
+        heads: query heads.
+        kv_heads: key and value heads.
+        key_width: width of a query or key head.
+        value_width: width of a value head.
+        window: keys that a query sees; None: all.
+        softcap: scores are capped by a tanh.
+        dropout: probability of dropout on the attention weights.
+    """
+
+    heads: Number
+    kv_heads: Number
+    key_width: Number
+    value_width: Number
+    window: Number | None = None
+    softcap: bool = False
+    dropout: float = 0.0
+
+
+def core_attention(
+    setting: Setting, core: Core, query: Tensor, key: Tensor, value: Tensor
+) -> tuple[Operations, Tensor]:
+    """The core, with the kernel that the plan names.
+
+    Returns:
+        The operations and the context, ``[tokens, heads · value_width / tp]``.
+    """
+    context = Tensor(
+        name="attention.context",
+        elements=setting.tokens * exact_div(core.heads, setting.tp) * core.value_width,
+        format=setting.format,
+    )
+    build = _flash if setting.plan.attention == "flash" else _eager
+    return (*build(setting, core, (query, key, value), context),), context
+
+
+def pair_flops(setting: Setting, core: Core, width: Number) -> Number:
+    """FLOPs of a product over all (query, key) pairs of a micro-batch on one rank.
+
+    ``2 · width`` a pair and head. A sequence has s·w pairs when the whole rectangle is
+    counted, and ``w·s - w²/2`` under the causal mask, w being the window or s: s²/2 without
+    a window, the convention in which causal attention is half.
+    """
+    seen = setting.seq if core.window is None else minimum(core.window, setting.seq)
+    twice = 2 * flops_of(setting.seq) * seen
+    if setting.causal:
+        twice = twice - flops_of(seen) * seen
+    return exact_div(width * core.heads * setting.mbs * twice, setting.cp * setting.tp)
+
+
+def _ring(setting: Setting, key: Tensor, value: Tensor) -> tuple[Collective, ...]:
+    """Ring attention: keys and values go once around the context-parallel ranks.
+
+    Backward sends them again, and their gradients beside them (Liu et al., arXiv 2310.01889).
+    """
+    around = (key.bytes + value.bytes) * (setting.cp - 1)
+    return (
+        Collective(kind="send", axis="cp", bytes=around, phase="forward"),
+        Collective(kind="send", axis="cp", bytes=2 * around, phase="backward"),
+    )
+
+
+def _flash(
+    setting: Setting, core: Core, inputs: tuple[Tensor, Tensor, Tensor], context: Tensor
+) -> Operations:
+    """Flash attention keeps its inputs, its output and a log-sum-exp, but no scores.
+
+    Backward makes the scores again: half of a forward pass when both widths are equal
+    (Dao, arXiv 2307.08691, section 3.1).
+    """
+    rows = setting.tokens * exact_div(core.heads, setting.tp)
+    saves = [*inputs, context]
+    if setting.runtime.norm_statistics:
+        saves.append(Tensor(name="attention.logsumexp", elements=rows, format="fp32"))
+    saves.extend(
+        context.cast(f"attention.context_copy{copy}", context.format)
+        for copy in range(setting.runtime.attention_output_copies)
+    )
+    scores = pair_flops(setting, core, core.key_width)
+    flops = scores + pair_flops(setting, core, core.value_width)
+    return (
+        Operation(
+            name="attention.core", kind="attention", inputs=inputs, outputs=(context,),
+            saves=tuple(saves), flops=flops, flops_backward=2 * flops, flops_inside=scores,
+            collectives=_ring(setting, inputs[1], inputs[2]), modules=MODULES,
+        ),
+    )
+
+
+def _eager(
+    setting: Setting, core: Core, inputs: tuple[Tensor, Tensor, Tensor], context: Tensor
+) -> Operations:
+    """Attention as separate products: every query-key pair is a stored number.
+
+    Kept: q, k, v; the probabilities (1/2 of the ``5·a·s²·b`` of arXiv 2205.05198,
+    section 4.1, in 16 bits); with dropout its mask and the dropped probabilities.
+    """
+    repeat, (query, key, value) = _repeat_heads(setting, core, inputs)
+    size = setting.mbs * exact_div(core.heads, setting.tp) * setting.seq
+    pairs = exact_div(size * setting.seq, setting.cp)
+    scores = Tensor(name="attention.scores", elements=pairs, format=setting.format)
+    product = Operation(
+        name="attention.scores", kind="matmul", inputs=(query, key), outputs=(scores,),
+        saves=(query, key), flops=pair_flops(setting, core, core.key_width),
+        flops_backward=2 * pair_flops(setting, core, core.key_width), modules=MODULES,
+        collectives=_ring(setting, inputs[1], inputs[2]),
+    )
+    softmax, weights = _softmax(setting, core, scores)
+    weighted = Operation(
+        name="attention.core", kind="matmul", inputs=(weights, value), outputs=(context,),
+        saves=(weights, value), flops=pair_flops(setting, core, core.value_width),
+        flops_backward=2 * pair_flops(setting, core, core.value_width), modules=MODULES,
+    )
+    return (*repeat, product, *softmax, weighted)
+
+
+def _repeat_heads(
+    setting: Setting, core: Core, inputs: tuple[Tensor, Tensor, Tensor]
+) -> tuple[Operations, tuple[Tensor, Tensor, Tensor]]:
+    """Keys and values repeated to the query heads, which a plain product asks for."""
+    query, key, value = inputs
+    if core.kv_heads == core.heads:
+        return (), inputs
+    heads = exact_div(core.heads, setting.tp)
+    wide_key, wide_value = (
+        Tensor(name=f"{tensor.name}.repeated", elements=setting.tokens * heads * width,
+               format=tensor.format)
+        for tensor, width in ((key, core.key_width), (value, core.value_width))
+    )
+    # Where q, k and v are views of one storage, q keeps the narrow ones alive as well.
+    kept = (key, value) if setting.runtime.qkv == "fused" else ()
+    operation = Operation(
+        name="attention.repeat", kind="elementwise", inputs=(key, value),
+        outputs=(wide_key, wide_value), saves=kept, modules=MODULES,
+    )
+    return (operation,), (query, wide_key, wide_value)
+
+
+def _softmax(setting: Setting, core: Core, scores: Tensor) -> tuple[Operations, Tensor]:
+    probabilities = scores.cast("attention.probabilities", setting.format)
+    saves = [probabilities]
+    if setting.runtime.softmax == "fp32" and setting.format != "fp32":
+        saves.append(scores.cast("attention.probabilities_fp32", "fp32"))
+    if core.softcap:
+        saves.append(scores.cast("attention.softcap_tanh", setting.format))
+    operations = [
+        Operation(
+            name="attention.softmax", kind="elementwise", inputs=(scores,),
+            outputs=(probabilities,), saves=tuple(saves), modules=MODULES,
+        )
+    ]
+    if not core.dropout > 0:
+        return tuple(operations), probabilities
+    dropped = scores.cast("attention.dropped", setting.format)
+    mask = dropout_mask("attention.probabilities", scores.elements)
+    operations.append(
+        Operation(
+            name="attention.dropout", kind="elementwise", inputs=(probabilities,),
+            outputs=(dropped,), saves=(mask,), modules=MODULES,
+        )
+    )
+    return tuple(operations), dropped

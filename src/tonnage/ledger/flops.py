@@ -1,0 +1,66 @@
+"""FLOPs of the model, per token and per step.
+
+Model FLOPs are what forward and backward need (2 per multiply-add, matrix products and
+attention; norms and activations are left out, as in every published count). Hardware
+FLOPs add what activation recomputation repeats. What flash attention's backward kernel
+recomputes inside itself counts as neither.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from tonnage.algebra import Number, total
+from tonnage.arch import Layer
+from tonnage.ledger.layer import recomputed_flops
+from tonnage.ledger.model import stage_ledgers, whole, whole_stage
+from tonnage.ledger.operation import forward_flops
+from tonnage.plan import Setting, Stage
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFlops:
+    """FLOPs of one sequence, forward and backward, over the whole model."""
+
+    model: Number
+    hardware: Number
+
+
+def sequence_flops(setting: Setting, stages: tuple[Stage, ...], *, causal: bool) -> ModelFlops:
+    """FLOPs that one sequence costs.
+
+    Args:
+        setting: the run; its sequence length, adapters and recomputation are read.
+        stages: the pipeline's layout, which decides what a block of recomputed layers is.
+        causal: count the lower half of attention, or the whole square.
+    """
+    alone = dataclasses.replace(
+        whole(setting.architecture, setting.plan, seq=setting.seq), causal=causal
+    )
+    (ledger,) = stage_ledgers(alone, (whole_stage(setting.architecture),))
+    counts = setting.architecture.kinds()
+    again = layers_recomputed(setting, stages)
+    model: Number = 0
+    extra: Number = 0
+    for layer, operations in ledger.layers.items():
+        backward = total(op.flops_backward for op in operations)
+        model = model + counts[layer] * (forward_flops(operations) + backward)
+        extra = extra + counts[layer] * recomputed_flops(setting, operations)
+        extra = extra + again.get(layer, 0) * forward_flops(operations)
+    ends = (*ledger.embedding, *ledger.head)
+    model = model + total(op.flops + op.flops_backward for op in ends)
+    return ModelFlops(model=model, hardware=model + extra)
+
+
+def layers_recomputed(setting: Setting, stages: tuple[Stage, ...]) -> dict[Layer, int]:
+    """How many layers of each kind full recomputation runs forward again."""
+    counts: dict[Layer, int] = {}
+    if setting.plan.recompute != "full":
+        return counts
+    block = setting.plan.recompute_method == "block"
+    for stage in stages:
+        for chunk in stage.chunks:
+            for layer in chunk[: setting.plan.recompute_num_layers] if block else chunk:
+                counts[layer] = counts.get(layer, 0) + 1
+    return counts

@@ -1,0 +1,203 @@
+"""Linear layers, sharded over tensor-parallel ranks, with or without adapters.
+
+A column-parallel layer splits its outputs, a row-parallel one its inputs (Shoeybi et al.,
+arXiv 1909.08053, section 3). Between such pairs the activations are either whole on every
+rank and all-reduced, or, with sequence parallelism, sharded along the sequence: gathered
+before and reduce-scattered after (Korthikanti et al., arXiv 2205.05198, section 4.2.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tonnage.algebra import Number, exact_div, flops_of
+from tonnage.ledger.operation import Collective, Operation, Operations, Tensor, Weight
+from tonnage.plan import Setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linear:
+    """A linear layer's facts.
+
+    Attributes:
+        name: its name within the layer; also the name of its output tensor.
+        width_in: input features, over all ranks that share the layer.
+        width_out: output features, over all ranks that share the layer.
+        split: which of the two is split: ``column`` the outputs, ``row`` the inputs.
+        bias: whether it has a bias.
+        target: its name among LoRA targets; None: adapters leave it alone.
+        modules: names under which recomputation may pick it.
+        narrow: whether an FP8 or FP4 recipe applies (not to routers and the head).
+    """
+
+    name: str
+    width_in: Number
+    width_out: Number
+    split: Literal["column", "row", "none"] = "none"
+    bias: bool = False
+    target: str | None = None
+    modules: tuple[str, ...] = ()
+    narrow: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """What a linear layer multiplies and who shares its weight.
+
+    Attributes:
+        read: the input as the product reads it (gathered over the sequence).
+        kept: the input as it is kept for backward (still sharded).
+        tokens: rows of the product.
+        degree: ranks that share the layer.
+        copies: weights of this shape that share the rows (local experts).
+        group: which ranks hold the same weight.
+    """
+
+    read: Tensor
+    kept: Tensor
+    tokens: Number
+    degree: Number
+    copies: Number = 1
+    group: Literal["dense", "expert"] = "dense"
+
+
+def linear(setting: Setting, spec: Linear, rows: Rows) -> tuple[Operations, Tensor]:
+    """One linear layer, ``[tokens, width_in] @ [width_in, width_out]``.
+
+    FLOPs forward are ``2 · tokens · width_in · width_out``; backward is the same again for
+    the input's gradient and once more for the weight's, where the weight trains.
+
+    Returns:
+        The operations and the output tensor.
+    """
+    wide_in = exact_div(spec.width_in, rows.degree) if spec.split == "row" else spec.width_in
+    wide_out = exact_div(spec.width_out, rows.degree) if spec.split == "column" else spec.width_out
+    frozen = setting.plan.lora_rank is not None
+    weight = Weight(
+        name=f"{spec.name}.weight", shape=(wide_in, wide_out), copies=rows.copies,
+        group=rows.group, trains=not frozen, base=spec.target is not None, narrow=spec.narrow,
+    )
+    bias = Weight(
+        name=f"{spec.name}.bias", shape=(wide_out,), copies=rows.copies, group=rows.group,
+        trains=not frozen,
+    )
+    output = Tensor(name=spec.name, elements=rows.tokens * wide_out, format=setting.format)
+    flops = 2 * flops_of(rows.tokens) * wide_in * wide_out
+    product = Operation(
+        name=spec.name,
+        kind="matmul",
+        inputs=(rows.read,),
+        outputs=(output,),
+        saves=() if frozen else _kept_operands(setting, spec, rows.kept, weight),
+        weights=(weight, bias) if spec.bias else (weight,),
+        flops=flops,
+        flops_backward=flops if frozen else 2 * flops,
+        modules=spec.modules,
+    )
+    if not (frozen and adapted(setting, spec.target)):
+        return (product,), output
+    return (product, *_adapter(setting, spec, rows, (wide_in, wide_out))), output
+
+
+def adapted(setting: Setting, target: str | None) -> bool:
+    """Whether adapters sit on a linear layer of that target name."""
+    targets = setting.plan.lora_targets
+    return target is not None and ("all" in targets or target in targets)
+
+
+def _kept_operands(
+    setting: Setting, spec: Linear, kept: Tensor, weight: Weight
+) -> tuple[Tensor, ...]:
+    """What the weight gradient needs: the input, in the format that the product read."""
+    recipe = setting.precision
+    if recipe.quantized and spec.narrow:
+        return (kept.cast(f"{kept.name}.{recipe.quantized}", recipe.quantized),)
+    if setting.casts:
+        # torch.autocast casts call by call: each layer keeps copies of its own.
+        cast_input = kept.cast(f"{spec.name}.input_cast", recipe.compute)
+        cast_weight = Tensor(
+            name=f"{spec.name}.weight_cast", elements=weight.numel, format=recipe.compute
+        )
+        return (cast_input if kept.format != recipe.compute else kept, cast_weight)
+    return (kept,)
+
+
+def _adapter(
+    setting: Setting, spec: Linear, rows: Rows, widths: tuple[Number, Number]
+) -> Operations:
+    """LoRA: ``x A B`` beside ``x W`` (Hu et al., arXiv 2106.09685, section 4.1).
+
+    A keeps the input's split and B the output's, so that neither adds a collective.
+    """
+    rank = setting.plan.lora_rank
+    down = Weight(name=f"{spec.name}.lora_a", shape=(widths[0], rank), copies=rows.copies, group=rows.group)
+    up = Weight(name=f"{spec.name}.lora_b", shape=(rank, widths[1]), copies=rows.copies, group=rows.group)
+    inner = Tensor(name=f"{spec.name}.lora_inner", elements=rows.tokens * rank, format=setting.format)
+    output = Tensor(
+        name=f"{spec.name}.lora", elements=rows.tokens * widths[1], format=setting.format
+    )
+    tokens = flops_of(rows.tokens)
+
+    def step(name: str, weight: Weight, read: Tensor, kept: Tensor, wrote: Tensor) -> Operation:
+        flops = 2 * tokens * weight.shape[0] * weight.shape[1]
+        return Operation(
+            name=name, kind="matmul", inputs=(read,), outputs=(wrote,), saves=(kept,),
+            weights=(weight,), flops=flops, flops_backward=2 * flops, modules=spec.modules,
+        )
+
+    return (
+        step(f"{spec.name}.lora_a", down, rows.read, rows.kept, inner),
+        step(f"{spec.name}.lora_b", up, inner, inner, output),
+    )
+
+
+def gather(
+    setting: Setting, shard: Tensor, width: Number, trains_inside: bool = True
+) -> tuple[Operations, Tensor]:
+    """Enter a tensor-parallel region: every rank reads all tokens of the micro-batch.
+
+    With sequence parallelism that is an all-gather forward and a reduce-scatter of the
+    input's gradient backward, and one more all-gather backward to rebuild the input, of
+    which only the shard was kept. Without it, the gradient is all-reduced.
+    """
+    full = Tensor(
+        name=f"{shard.name}.gathered" if setting.sp else shard.name,
+        elements=setting.tokens * width,
+        format=shard.format,
+    )
+    wire = Tensor(name=full.name, elements=full.elements, format=setting.format).bytes
+    if setting.sp:
+        collectives = [
+            Collective(kind="all_gather", axis="tp", bytes=wire, phase="forward"),
+            Collective(kind="reduce_scatter", axis="tp", bytes=wire, phase="backward"),
+        ]
+        if trains_inside:
+            collectives.append(Collective(kind="all_gather", axis="tp", bytes=wire, phase="backward"))
+    else:
+        collectives = [Collective(kind="all_reduce", axis="tp", bytes=wire, phase="backward")]
+    operation = Operation(
+        name=f"{shard.name}.gather", kind="elementwise", collectives=tuple(collectives)
+    )
+    return (operation,), full
+
+
+def scatter(setting: Setting, full: Tensor, width: Number) -> tuple[Operations, Tensor]:
+    """Leave a tensor-parallel region: sum the ranks' partial results.
+
+    With sequence parallelism each rank is left with its share of the sequence.
+    """
+    shard = Tensor(
+        name=f"{full.name}.reduced", elements=setting.shard_tokens * width, format=full.format
+    )
+    if setting.sp:
+        collectives = (
+            Collective(kind="reduce_scatter", axis="tp", bytes=full.bytes, phase="forward"),
+            Collective(kind="all_gather", axis="tp", bytes=full.bytes, phase="backward"),
+        )
+    else:
+        collectives = (Collective(kind="all_reduce", axis="tp", bytes=full.bytes, phase="forward"),)
+    operation = Operation(
+        name=f"{full.name}.reduce", kind="elementwise", collectives=collectives
+    )
+    return (operation,), shard

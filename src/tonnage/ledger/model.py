@@ -1,0 +1,140 @@
+"""The whole model: what each pipeline stage holds, and the counts over all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from tonnage.algebra import Number, total
+from tonnage.arch import Architecture, Layer, MoE
+from tonnage.ledger.embedding import embedding
+from tonnage.ledger.head import head
+from tonnage.ledger.layer import layer_operations
+from tonnage.ledger.operation import Operations, Weight, weights_of
+from tonnage.ledger.vision import vision_weights
+from tonnage.plan import PRECISIONS, Plan, Setting, Stage, optimizer
+from tonnage.runtime import Runtime
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageLedger:
+    """The operations of one pipeline stage on one rank.
+
+    Attributes:
+        stage: which layers it holds.
+        layers: the operations of each distinct kind of layer.
+        embedding: the operations before the first layer; empty elsewhere.
+        head: the operations after the last layer; empty elsewhere.
+        vision: the weights of an image encoder; empty elsewhere.
+    """
+
+    stage: Stage
+    layers: dict[Layer, Operations]
+    embedding: Operations
+    head: Operations
+    vision: tuple[Weight, ...]
+
+    def weights(self) -> list[tuple[Weight, int]]:
+        """Each distinct weight and how often the stage holds it."""
+        counts = self.stage.kinds()
+        held = [
+            (weight, counts[layer])
+            for layer, operations in self.layers.items()
+            for weight in weights_of(operations)
+        ]
+        ends = (*weights_of(self.embedding), *weights_of(self.head), *self.vision)
+        return held + [(weight, 1) for weight in ends]
+
+
+def stage_ledgers(setting: Setting, stages: tuple[Stage, ...]) -> tuple[StageLedger, ...]:
+    """The ledger of every stage; layers of a kind are written once and shared."""
+    kinds = {layer: layer_operations(setting, layer) for layer in setting.architecture.kinds()}
+    apart = len(stages) > 1
+    tower = setting.architecture.vision
+    return tuple(
+        StageLedger(
+            stage=stage,
+            layers={layer: kinds[layer] for layer in stage.kinds()},
+            embedding=embedding(setting)[0] if stage.embedding else (),
+            head=head(setting, owns_tied_table=apart) if stage.head else (),
+            vision=vision_weights(setting, tower) if tower and stage.embedding else (),
+        )
+        for stage in stages
+    )
+
+
+PLAIN = Runtime(
+    name="plain", summary="one rank, nothing padded", axes=(), zero_stages=(0,), zero=0,
+    precision="bf16", source="no stack: the architecture alone",
+)
+
+
+def whole(architecture: Architecture, plan: Plan | None = None, **numeric: Number) -> Setting:
+    """The model on one rank, one sequence at a time: what architecture-level counts read.
+
+    Args:
+        architecture: the model.
+        plan: categorical choices that change FLOPs (adapters, recomputation).
+        numeric: numeric fields that are not 1.
+    """
+    ones: dict[str, Number] = dict.fromkeys(
+        ("tp", "cp", "ep", "etp", "dp", "shard", "mbs", "grad_acc", "seq"), 1
+    )
+    return Setting(
+        architecture=architecture, plan=plan or Plan(), runtime=PLAIN,
+        precision=PRECISIONS["bf16"], optimizer=optimizer("adamw"), sp=False, zero=0,
+        **{**ones, **numeric},
+    )
+
+
+def whole_stage(architecture: Architecture) -> Stage:
+    """All layers on one stage."""
+    return Stage(index=0, chunks=(architecture.layers,), embedding=True, head=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterCount:
+    """Parameters of an architecture, by part.
+
+    Attributes:
+        total: all, tied weights once, vision tower included.
+        active: those that one token meets: all but the experts it is not routed to.
+        embedding: token embedding and learnt positions.
+        layers: all decoder layers.
+        head: final norm and, where not tied, the output projection.
+        vision: image encoder and projector.
+    """
+
+    total: int
+    active: int
+    embedding: int
+    layers: int
+    head: int
+    vision: int
+
+
+def parameters(architecture: Architecture) -> ParameterCount:
+    """Count parameters: the sum over the weights of the ledger's operations."""
+    setting = whole(architecture)
+    (ledger,) = stage_ledgers(setting, (whole_stage(architecture),))
+    counts = architecture.kinds()
+    layers = idle = 0
+    for layer, operations in ledger.layers.items():
+        weights = weights_of(operations)
+        layers += counts[layer] * _numel(weights)
+        if isinstance(layer.mlp, MoE):
+            routed = _numel(tuple(w for w in weights if w.group == "expert"))
+            unused = layer.mlp.experts - layer.mlp.top_k
+            idle += counts[layer] * (routed // layer.mlp.experts) * unused
+    parts = {
+        "embedding": _numel(weights_of(ledger.embedding)),
+        "layers": layers,
+        "head": _numel(weights_of(ledger.head)),
+        "vision": _numel(ledger.vision),
+    }
+    everything = sum(parts.values())
+    return ParameterCount(total=everything, active=everything - idle, **parts)
+
+
+def _numel(weights: tuple[Weight, ...]) -> int:
+    return int(total(weight.numel for weight in weights))

@@ -1,0 +1,136 @@
+"""The vocabulary of the ledger: what an operation reads, writes, owns, keeps and sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from tonnage.algebra import Number, total
+from tonnage.dtype import dtype
+
+OperationKind: TypeAlias = Literal["matmul", "attention", "elementwise"]
+CollectiveKind: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"]
+Phase: TypeAlias = Literal["forward", "backward"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tensor:
+    """A tensor of one micro-batch on one rank; the name is its storage's.
+
+    Two operations that keep the same storage name the same tensor, which then counts once.
+    """
+
+    name: str
+    elements: Number
+    format: str
+
+    @property
+    def bytes(self) -> Number:
+        """Storage in bytes, scales of block formats included."""
+        return dtype(self.format).storage(self.elements)
+
+    def cast(self, name: str, format: str) -> Tensor:
+        """The same elements under another name and in another format."""
+        return Tensor(name=name, elements=self.elements, format=format)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weight:
+    """A parameter as one rank holds it, before ZeRO shards it.
+
+    Attributes:
+        name: its name within the layer.
+        shape: its local shape.
+        copies: how many the rank holds (local experts).
+        group: which ranks hold the same: the ``dense`` or the ``expert`` replicas.
+        trains: whether it has a gradient and optimizer states.
+        base: a linear weight inside a layer, which QLoRA quantises.
+        narrow: a linear weight that FP8 and FP4 recipes keep quantised copies of.
+        embedding: a lookup table or the head, which Muon leaves to AdamW.
+    """
+
+    name: str
+    shape: tuple[Number, ...]
+    copies: Number = 1
+    group: Literal["dense", "expert"] = "dense"
+    trains: bool = True
+    base: bool = False
+    narrow: bool = False
+    embedding: bool = False
+
+    @property
+    def numel(self) -> Number:
+        """Elements on this rank."""
+        count = self.copies
+        for extent in self.shape:
+            count = count * extent
+        return count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collective:
+    """A collective that an operation starts.
+
+    Attributes:
+        kind: the collective.
+        axis: the mesh axis whose group takes part.
+        bytes: the full tensor: the input of an all-reduce, reduce-scatter or all-to-all, the
+            output of an all-gather (the convention of nccl-tests).
+        phase: whether it belongs to the forward or the backward pass.
+    """
+
+    kind: CollectiveKind
+    axis: str
+    bytes: Number
+    phase: Phase
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One step of a layer on one rank and one micro-batch.
+
+    Attributes:
+        name: its name within the layer.
+        kind: what bounds it.
+        inputs: tensors read in forward.
+        outputs: tensors written in forward.
+        saves: tensors kept for backward.
+        weights: parameters that it owns.
+        flops: FLOPs of the forward pass (2 per multiply-add).
+        flops_backward: FLOPs of the backward pass that the mathematics needs.
+        flops_inside: FLOPs that the backward kernel spends on recomputing its own
+            intermediates (flash attention's scores); not counted as model FLOPs.
+        collectives: what it sends.
+        modules: names under which selective recomputation may pick it.
+    """
+
+    name: str
+    kind: OperationKind
+    inputs: tuple[Tensor, ...] = ()
+    outputs: tuple[Tensor, ...] = ()
+    saves: tuple[Tensor, ...] = ()
+    weights: tuple[Weight, ...] = ()
+    flops: Number = 0
+    flops_backward: Number = 0
+    flops_inside: Number = 0
+    collectives: tuple[Collective, ...] = ()
+    modules: tuple[str, ...] = ()
+
+
+Operations: TypeAlias = tuple[Operation, ...]
+
+
+def weights_of(operations: Iterable[Operation]) -> tuple[Weight, ...]:
+    """All parameters of some operations."""
+    return tuple(weight for operation in operations for weight in operation.weights)
+
+
+def forward_flops(operations: Iterable[Operation]) -> Number:
+    """FLOPs of the forward pass."""
+    return total(operation.flops for operation in operations)
+
+
+def union_bytes(tensors: Iterable[Tensor]) -> Number:
+    """Bytes of the tensors, each storage counted once."""
+    return total({tensor.name: tensor.bytes for tensor in tensors}.values())

@@ -1,0 +1,33 @@
+"""An image encoder: its parameters. Its compute and activations are not modelled."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tonnage.arch import VisionTower
+from tonnage.ledger.layer import layer_operations
+from tonnage.ledger.operation import Weight, weights_of
+from tonnage.plan import Setting
+
+
+def vision_weights(setting: Setting, tower: VisionTower) -> tuple[Weight, ...]:
+    """Every weight of the tower and of the projector behind it."""
+    patch = tower.channels * tower.patch_size**2
+    shapes: list[tuple[int, ...]] = [(patch, tower.hidden), (tower.positions, tower.hidden)]
+    if tower.patch_bias:
+        shapes.append((tower.hidden,))
+    if tower.final_norm is not None:
+        shapes.extend([(tower.hidden,)] * (tower.final_norm.weight + tower.final_norm.bias))
+    shapes.extend(tower.projector)
+    trains = setting.plan.lora_rank is None
+    own = tuple(
+        Weight(name=f"vision.{index}", shape=shape, trains=trains)
+        for index, shape in enumerate(shapes)
+    )
+    # A layer reads the width of its own model.
+    narrow = dataclasses.replace(setting.architecture, hidden=tower.hidden)
+    inside = dataclasses.replace(setting, architecture=narrow)
+    inner = tuple(
+        weight for layer in tower.layers for weight in weights_of(layer_operations(inside, layer))
+    )
+    return own + inner
