@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, exact_div, is_symbol, round_up
+from tonnage.algebra import Number, exact_div, is_symbol, minimum, round_up
 from tonnage.arch import Architecture
 from tonnage.plan.optimizer import Optimizer
 from tonnage.plan.plan import Plan
@@ -95,6 +95,11 @@ class Setting:
     def expert_replicas(self) -> Number:
         """Ranks that hold the same expert weights: edp = dp·cp·tp / (ep·etp)."""
         return exact_div(self.dp * self.cp * self.tp, self.ep * self.etp)
+
+    @property
+    def expert_shard(self) -> Number:
+        """Ranks that expert parameters are sharded over under ZeRO."""
+        return minimum(self.expert_replicas, self.shard)
 
     @property
     def vocab(self) -> Number:

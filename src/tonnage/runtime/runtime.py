@@ -17,7 +17,14 @@ from tonnage.errors import InputError
 
 Axis: TypeAlias = Literal["tp", "sp", "pp", "vpp", "cp", "ep", "etp"]
 LossRule: TypeAlias = Literal[
-    "eager", "vocab-parallel", "vocab-parallel-fused", "in-place", "compiled", "chunked", "linear"
+    "eager",
+    "vocab-parallel",
+    "vocab-parallel-fused",
+    "vocab-parallel-two-copies",
+    "in-place",
+    "compiled",
+    "chunked",
+    "linear",
 ]
 ShardingRule: TypeAlias = Literal["distributed-optimizer", "fully-sharded", "partitioned"]
 
@@ -43,11 +50,18 @@ class Runtime:
         softmax: unfused attention keeps probabilities in ``compute`` format, or also in ``fp32``.
         attention_output_copies: further saved copies of the attention output (a transposed
             copy made for FlashAttention-2 in Megatron's layout).
+        autocast: torch.autocast casts fp32 weights and inputs per linear layer and keeps the
+            copies for backward; else a sharding engine hands out weights already cast.
+        routing: a mixture of experts keeps a token-to-expert ``map`` (Megatron), or ``index``
+            tensors and the experts' outputs (Hugging Face).
         loss: how the cross-entropy is computed: see `tonnage.ledger.head`.
         vocab_multiple: the vocabulary is padded to this times ``tp``.
         sharding: how ZeRO is done: see `tonnage.memory.buffers`.
-        bucket_bytes: gradient buckets copied beside the gradients (DDP); 0: none.
-        reduce_in_backward: whether sharded gradients are made in backward, unit by unit.
+        bucket_copy: replicated gradients are copied into buckets to be reduced (DDP).
+        bucket_bytes: a reduction buffer of fixed size (DeepSpeed); 0: none.
+        gradient_buffer: gradients are ``persistent`` (one buffer, always there) or appear
+            ``in-backward`` and go after the step.
+        step_copies: copies of the gathered weights at the end of a ZeRO-1 step.
         optimizer_step: ``foreach`` makes a temporary as large as the parameters it updates,
             ``fused`` none.
         gather_buffers: persistent full-width buffers for gathered sequence shards.
@@ -71,11 +85,15 @@ class Runtime:
     qkv: Literal["fused", "separate"] = "separate"
     softmax: Literal["compute", "fp32"] = "compute"
     attention_output_copies: int = 0
+    autocast: bool = False
+    routing: Literal["map", "index"] = "index"
     loss: LossRule = "eager"
     vocab_multiple: int = 1
     sharding: ShardingRule = "fully-sharded"
+    bucket_copy: bool = False
     bucket_bytes: int = 0
-    reduce_in_backward: bool = False
+    gradient_buffer: Literal["persistent", "in-backward"] = "in-backward"
+    step_copies: int = 0
     optimizer_step: Literal["foreach", "fused"] = "foreach"
     gather_buffers: int = 0
     workspaces: int = 2

@@ -1,0 +1,14 @@
+"""Bytes over time: states, activations, buffers, and what lies outside the tensors."""
+
+from tonnage.memory.outside import Outside, outside, reserved_bytes
+from tonnage.memory.peak import CATEGORIES, Instant, StageMemory, stage_memory
+
+__all__ = [
+    "CATEGORIES",
+    "Instant",
+    "Outside",
+    "StageMemory",
+    "outside",
+    "reserved_bytes",
+    "stage_memory",
+]

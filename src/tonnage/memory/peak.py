@@ -1,0 +1,158 @@
+"""The peak of one stage: a maximum over instants, and not a sum of categories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tonnage.algebra import Number, largest, maximum, total, where
+from tonnage.dtype import dtype
+from tonnage.ledger import StageLedger, loss_bytes
+from tonnage.ledger.operation import union_bytes
+from tonnage.memory.activations import backward_transient, kept_by_chunk, rebuilt_by_group
+from tonnage.memory.buffers import communication_buffers
+from tonnage.memory.outside import WORKSPACE_BYTES
+from tonnage.memory.schedule import live_per_chunk
+from tonnage.memory.states import States, sharded, states
+from tonnage.plan import Setting
+
+CATEGORIES = (
+    "parameters",
+    "master_weights",
+    "gradients",
+    "optimizer_states",
+    "activations",
+    "logits_and_loss",
+    "communication_buffers",
+    "temporaries",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instant:
+    """One candidate for the peak: when, and the bytes of each category then."""
+
+    when: str
+    categories: dict[str, Number]
+
+    @property
+    def allocated(self) -> Number:
+        """Bytes of all tensors at this instant."""
+        return total(self.categories.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageMemory:
+    """The memory of one pipeline stage on one rank.
+
+    Attributes:
+        stage: position in the pipeline.
+        instants: the candidates for its peak.
+    """
+
+    stage: int
+    instants: tuple[Instant, ...]
+
+    @property
+    def allocated(self) -> Number:
+        """Bytes of tensors at the peak; a column where the plan is one."""
+        return largest(instant.allocated for instant in self.instants)
+
+    @property
+    def peak(self) -> Instant:
+        """The instant of the peak (of one plan, not of a column)."""
+        return max(self.instants, key=lambda instant: int(instant.allocated))
+
+
+def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
+    """Bytes of one stage at each instant that can be its peak.
+
+    * forward's end: every live micro-batch, and on the last stage logits and loss;
+    * the first layer's backward: the same micro-batches, what recomputation brings back,
+      and the gradients of activations;
+    * backward's end: all gradients, and one layer's activations;
+    * the step: no activations, but the optimizer's temporaries.
+    """
+    held = states(setting, ledger)
+    buffers = communication_buffers(setting, ledger)
+    alive = _live_activations(setting, ledger)
+    rebuilt = rebuilt_by_group(setting, ledger)
+    transient = backward_transient(setting, ledger.layers.values())
+    early = _early_gradients(setting, held)
+    last_layer = maximum(rebuilt, _one_layer(setting, ledger))
+
+    def instant(
+        when: str, gradients: Number, activations: Number, loss: Number = 0,
+        temporaries: Number = 0, stepped: bool = False,
+    ) -> Instant:
+        moments = held.optimizer_states if stepped or setting.plan.iteration == "steady" else 0
+        sizes = (
+            held.parameters, held.master_weights, gradients, moments, activations, loss, buffers,
+            temporaries + setting.runtime.workspaces * WORKSPACE_BYTES,
+        )
+        return Instant(when=when, categories=dict(zip(CATEGORIES, sizes, strict=True)))
+
+    loss = _live_losses(setting) * loss_bytes(setting) if ledger.stage.head else 0
+    return StageMemory(
+        stage=ledger.stage.index,
+        instants=(
+            instant("end of forward", early, alive, loss),
+            instant("first backward", early, alive + rebuilt, temporaries=transient),
+            instant("end of backward", held.gradients, last_layer, temporaries=transient),
+            instant("optimizer step", held.gradients, 0,
+                    temporaries=step_temporaries(setting, ledger, held), stepped=True),
+        ),
+    )
+
+
+def _live_activations(setting: Setting, ledger: StageLedger) -> Number:
+    """Activations of all micro-batches that are alive at once on the stage."""
+    live = live_per_chunk(setting.plan, ledger.stage.index, setting.grad_acc)
+    chunks = ledger.stage.chunks
+    inside = total(
+        count * kept_by_chunk(setting, ledger, chunk)
+        for count, chunk in zip(live, chunks, strict=True)
+    )
+    before = union_bytes(tensor for op in ledger.embedding for tensor in op.saves)
+    after = union_bytes(tensor for op in ledger.head for tensor in op.saves)
+    return inside + live[0] * before + live[-1] * after
+
+
+def _live_losses(setting: Setting) -> Number:
+    """GPipe makes every loss before the first backward; the others one at a time."""
+    return setting.grad_acc if setting.plan.schedule == "gpipe" else 1
+
+
+def _one_layer(setting: Setting, ledger: StageLedger) -> Number:
+    return largest(
+        union_bytes(tensor for op in operations for tensor in op.saves)
+        for operations in ledger.layers.values()
+    )
+
+
+def _early_gradients(setting: Setting, held: States) -> Number:
+    """Gradients while the first micro-batches are alive.
+
+    A persistent buffer is always there. Gradients that appear in backward are there once
+    a micro-batch has been through it, which needs a second one to be noticed.
+    """
+    if setting.runtime.gradient_buffer == "persistent":
+        return held.gradients
+    return where(setting.grad_acc > 1, held.gradients, 0)
+
+
+def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Number:
+    """What the optimizer step needs beside the states.
+
+    A foreach step makes one list of temporaries as large as what it updates (PyTorch's
+    multi-tensor AdamW: the square roots of the second moments).
+    """
+    recipe = setting.precision
+    temporaries: Number = 0
+    if setting.runtime.optimizer_step == "foreach":
+        each = dtype(recipe.master or recipe.weights).bytes
+        temporaries = sharded(
+            setting, ledger.weights(), lambda w: w.numel * each if w.trains else 0,
+            setting.zero >= 1,
+        )
+    copies = setting.runtime.step_copies if setting.zero == 1 else 0
+    return temporaries + where(setting.replicas > 1, copies * held.parameters, 0)
