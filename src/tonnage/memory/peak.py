@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from tonnage.algebra import Number, largest, maximum, total, where
 from tonnage.dtype import dtype
-from tonnage.ledger import StageLedger, loss_bytes
+from tonnage.ledger import StageLedger, loss_bytes, weights_of
+from tonnage.ledger.embedding import token_table
 from tonnage.ledger.operation import union_bytes
 from tonnage.memory.activations import backward_transient, kept_by_chunk, rebuilt_by_group
 from tonnage.memory.buffers import communication_buffers
@@ -78,6 +79,7 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
     rebuilt = rebuilt_by_group(setting, ledger)
     transient = backward_transient(setting, ledger.layers.values())
     early = _early_gradients(setting, held)
+    fixed = setting.runtime.workspaces * WORKSPACE_BYTES + placeholder_gradients(setting, ledger)
     last_layer = maximum(rebuilt, _one_layer(setting, ledger))
 
     def instant(
@@ -87,7 +89,7 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
         moments = held.optimizer_states if stepped or setting.plan.iteration == "steady" else 0
         sizes = (
             held.parameters, held.master_weights, gradients, moments, activations, loss, buffers,
-            temporaries + setting.runtime.workspaces * WORKSPACE_BYTES,
+            temporaries + fixed,
         )
         return Instant(when=when, categories=dict(zip(CATEGORIES, sizes, strict=True)))
 
@@ -138,6 +140,27 @@ def _early_gradients(setting: Setting, held: States) -> Number:
     if setting.runtime.gradient_buffer == "persistent":
         return held.gradients
     return where(setting.grad_acc > 1, held.gradients, 0)
+
+
+def placeholder_gradients(setting: Setting, ledger: StageLedger) -> Number:
+    """Cached placeholders that stand for fused weight gradients, one for each distinct shape.
+
+    Transformer Engine and Megatron keep them for good, in the weights' format: gigabytes
+    where the weights are wide.
+    """
+    if not setting.runtime.placeholder_gradients:
+        return 0
+    shapes = {
+        (weight.name, weight.shape): weight.shape
+        for operations in ledger.layers.values()
+        for weight in weights_of(operations)
+        if weight.trains and weight.base
+    }
+    numels = [rows * columns for rows, columns in shapes.values()]
+    if ledger.head and setting.plan.lora_rank is None:
+        numels.append(token_table(setting).numel)
+    size = dtype(setting.precision.weights)
+    return total(size.storage(numel) for numel in numels)
 
 
 def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Number:

@@ -21,6 +21,7 @@ _PROFILES = (
         sharding="distributed-optimizer",
         optimizer_step="fused",
         gather_buffers=1,
+        placeholder_gradients=True,
         workspaces=3,
         source="Megatron-LM core_v0.12 and Transformer Engine 2.x, read in source",
     ),

@@ -65,6 +65,8 @@ class Runtime:
         optimizer_step: ``foreach`` makes a temporary as large as the parameters it updates,
             ``fused`` none.
         gather_buffers: persistent full-width buffers for gathered sequence shards.
+        placeholder_gradients: with gradient-accumulation fusion the weight gradient goes straight
+            into the fp32 buffer, and autograd gets a cached placeholder for each distinct shape.
         workspaces: matrix-product workspaces inside the allocator.
         overlap_grad_reduce: gradient reduction runs under the last micro-batch's backward.
         overlap_param_gather: parameter gathers run under the forward pass.
@@ -96,6 +98,7 @@ class Runtime:
     step_copies: int = 0
     optimizer_step: Literal["foreach", "fused"] = "foreach"
     gather_buffers: int = 0
+    placeholder_gradients: bool = False
     workspaces: int = 2
     overlap_grad_reduce: bool = True
     overlap_param_gather: bool = True
