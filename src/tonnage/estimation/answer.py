@@ -1,0 +1,207 @@
+"""The shape of an answer: plain numbers in SI bytes and seconds, as JSON prints them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from tonnage.plan import Plan
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelPart:
+    """The model: its name and its parameters, total and active."""
+
+    name: str
+    family: str
+    parameters: int
+    active_parameters: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterPart:
+    """Where it runs."""
+
+    device: str
+    gpus: int
+    nodes: int
+    gpus_per_node: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeakBytes:
+    """The three counters, never mixed up: tensors, the allocator, the device."""
+
+    allocated: int
+    reserved: int
+    device: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagePart:
+    """Memory of one pipeline stage on one rank, in bytes.
+
+    Attributes:
+        stage: position in the pipeline.
+        first_rank: its lowest global rank.
+        layers: decoder layers it holds.
+        peak_instant: when its peak is.
+        peak_bytes: its peak by counter.
+        categories: tensors alive at the peak; they sum to ``allocated``.
+        instants: allocated bytes at each instant that could be the peak.
+    """
+
+    stage: int
+    first_rank: int
+    layers: int
+    peak_instant: str
+    peak_bytes: PeakBytes
+    categories: dict[str, int]
+    instants: dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryPart:
+    """Memory of the worst rank, in bytes, and of every stage.
+
+    Attributes:
+        worst_rank: the lowest global rank of the stage with the highest peak.
+        worst_stage: that stage.
+        peak_instant: when its peak is.
+        peak_bytes: its peak by counter.
+        capacity_bytes: what the device lets a process use, less limit and margin.
+        headroom_bytes: capacity less the device peak; negative where it does not fit.
+        categories: tensors alive at the peak; they sum to ``peak_bytes.allocated``.
+        outside_bytes: what lies outside the allocator.
+        outside: the same by part.
+        range_bytes: lower and upper end of the device peak.
+        stages: every pipeline stage.
+    """
+
+    worst_rank: int
+    worst_stage: int
+    peak_instant: str
+    peak_bytes: PeakBytes
+    capacity_bytes: int
+    headroom_bytes: int
+    categories: dict[str, int]
+    outside_bytes: int
+    outside: dict[str, int]
+    range_bytes: tuple[int, int]
+    stages: tuple[StagePart, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlopsPart:
+    """FLOPs, forward and backward, counting the whole square of attention or its lower half.
+
+    Attributes:
+        per_token: model FLOPs of one token, whole square.
+        model_per_step: model FLOPs of a step, whole square.
+        hardware_per_step: with what activation recomputation repeats.
+        per_token_causal: as above with causal attention counted as half.
+        model_per_step_causal: likewise.
+        hardware_per_step_causal: likewise.
+    """
+
+    per_token: float
+    model_per_step: float
+    hardware_per_step: float
+    per_token_causal: float
+    model_per_step_causal: float
+    hardware_per_step_causal: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepPart:
+    """Time of a step, in seconds, and what follows from it.
+
+    Attributes:
+        seconds: the best single figure.
+        lower_bound_seconds: every FLOP at the published peak, nothing else.
+        range_seconds: under optimistic and pessimistic efficiencies.
+        tokens_per_step: tokens of a step over all ranks.
+        tokens_per_second: over all ranks.
+        tokens_per_second_per_gpu: of one.
+        mfu: model FLOPs over peak, the whole square of attention counted.
+        hfu: the same with recomputation.
+        mfu_causal: causal attention counted as half.
+        hfu_causal: likewise.
+        breakdown: seconds by part; they sum to ``seconds``.
+    """
+
+    seconds: float
+    lower_bound_seconds: float
+    range_seconds: tuple[float, float]
+    tokens_per_step: int
+    tokens_per_second: float
+    tokens_per_second_per_gpu: float
+    mfu: float
+    hfu: float
+    mfu_causal: float
+    hfu_causal: float
+    breakdown: dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommunicationPart:
+    """What one rank of the busiest stage sends in a step.
+
+    Attributes:
+        kind: the collective.
+        axis: the mesh axis of its group.
+        group_size: ranks in the group.
+        bytes_per_rank: bytes that a rank sends.
+        count: collectives of that kind.
+    """
+
+    kind: str
+    axis: str
+    group_size: int
+    bytes_per_rank: int
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPart:
+    """A whole run of many steps."""
+
+    tokens: int
+    steps: int
+    seconds: float
+    days: float
+    gpu_hours: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """The answer. Plain numbers: SI bytes and seconds. See each part for its fields."""
+
+    model: ModelPart
+    cluster: ClusterPart
+    plan: Plan
+    fits: bool
+    memory: MemoryPart
+    flops: FlopsPart
+    step: StepPart
+    communication: tuple[CommunicationPart, ...]
+    assumptions: tuple[str, ...]
+    not_modelled: tuple[str, ...]
+    run: RunPart | None = None
+    schema_version: int = field(default=SCHEMA_VERSION)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The estimate as JSON takes it."""
+        return dataclasses.asdict(self)
+
+    def __str__(self) -> str:
+        """The verdict in one line."""
+        verdict = "fits" if self.fits else "does not fit"
+        peak, room = self.memory.peak_bytes.device / 2**30, self.memory.capacity_bytes / 2**30
+        return (
+            f"{self.model.name} {verdict} on {self.cluster.gpus}x{self.cluster.device}: "
+            f"{peak:.2f} of {room:.2f} GiB, {self.step.seconds:.3g} s a step"
+        )

@@ -1,0 +1,292 @@
+"""Architecture + plan + cluster -> estimate: will it fit, how long will it take, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tonnage.algebra import Number
+from tonnage.arch import Architecture
+from tonnage.cluster import Cluster
+from tonnage.dtype import dtype
+from tonnage.errors import InputError
+from tonnage.estimation.answer import (
+    ClusterPart,
+    CommunicationPart,
+    Estimate,
+    FlopsPart,
+    MemoryPart,
+    ModelPart,
+    PeakBytes,
+    RunPart,
+    StagePart,
+    StepPart,
+)
+from tonnage.ledger import StageLedger, parameters, sequence_flops, stage_ledgers
+from tonnage.memory import StageMemory, outside, reserved_bytes, stage_memory
+from tonnage.memory.outside import RESERVED_SHARE, RESERVED_SHARE_WORST
+from tonnage.mesh import Mesh
+from tonnage.plan import Plan, Resolved, resolve
+from tonnage.quantity import BytesOrFraction
+from tonnage.timing import OPTIMISTIC, PESSIMISTIC, STATED, Efficiency, StepTime, step_time
+
+SECONDS_PER_DAY = 86_400.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a run must stay within, and how long it is.
+
+    Attributes:
+        memory_limit: bytes of a device that the run may use; None: all the driver reports.
+        margin: what to keep free, in bytes or as a share of the device.
+        tokens: tokens of the whole run.
+        steps: steps of the whole run.
+        efficiency: shares of peak for the time.
+    """
+
+    memory_limit: int | None = None
+    margin: BytesOrFraction | None = None
+    tokens: int | None = None
+    steps: int | None = None
+    efficiency: Efficiency = STATED
+
+
+def estimate(
+    architecture: Architecture, plan: Plan, cluster: Cluster, limits: Limits | None = None
+) -> Estimate:
+    """Weigh a run: memory, FLOPs, communication and time.
+
+    Args:
+        architecture: what is trained.
+        plan: how; blanks are filled in and listed among the assumptions.
+        cluster: on what.
+        limits: memory limit and margin, length of the run, efficiencies.
+
+    Raises:
+        InputError: the plan is impossible, or a figure it needs is not published.
+        NotModelledError: it asks for something that is not accounted for.
+    """
+    limits = limits or Limits()
+    resolved = resolve(plan, architecture, cluster)
+    ledgers = stage_ledgers(resolved.setting, resolved.stages)
+    memory = _memory(resolved, ledgers, cluster, limits)
+    flops = _flops(resolved)
+    timed = step_time(resolved.setting, ledgers, cluster, limits.efficiency)
+    step = _step(resolved, ledgers, cluster, flops, timed)
+    return Estimate(
+        model=_model(architecture),
+        cluster=ClusterPart(
+            device=cluster.device.name, gpus=cluster.gpus, nodes=cluster.nodes,
+            gpus_per_node=cluster.gpus_per_node,
+        ),
+        plan=resolved.plan,
+        fits=memory.headroom_bytes >= 0,
+        memory=memory,
+        flops=flops,
+        step=step,
+        communication=_communication(timed),
+        assumptions=(*resolved.assumptions, *_assumptions(resolved, cluster, limits)),
+        not_modelled=_not_modelled(resolved),
+        run=_run(step, cluster, limits),
+    )
+
+
+def _model(architecture: Architecture) -> ModelPart:
+    count = parameters(architecture)
+    return ModelPart(
+        name=architecture.name, family=architecture.family, parameters=count.total,
+        active_parameters=count.active,
+    )
+
+
+def _memory(
+    resolved: Resolved, ledgers: tuple[StageLedger, ...], cluster: Cluster, limits: Limits
+) -> MemoryPart:
+    setting = resolved.setting
+    beyond = outside(setting, cluster.device)
+    stages = tuple(
+        _stage(resolved, ledger, stage_memory(setting, ledger), int(beyond.bytes))
+        for ledger in ledgers
+    )
+    worst = max(stages, key=lambda stage: stage.peak_bytes.device)
+    capacity = _capacity(cluster, limits)
+    allocated = worst.peak_bytes.allocated
+    return MemoryPart(
+        worst_rank=worst.first_rank,
+        worst_stage=worst.stage,
+        peak_instant=worst.peak_instant,
+        peak_bytes=worst.peak_bytes,
+        capacity_bytes=capacity,
+        headroom_bytes=capacity - worst.peak_bytes.device,
+        categories=worst.categories,
+        outside_bytes=int(beyond.bytes),
+        outside={
+            "context": beyond.context,
+            "libraries": beyond.libraries,
+            "communicators": int(beyond.communicators),
+        },
+        range_bytes=(
+            allocated + int(beyond.bytes),
+            int(allocated * (1 + RESERVED_SHARE_WORST)) + int(beyond.bytes),
+        ),
+        stages=stages,
+    )
+
+
+def _stage(
+    resolved: Resolved, ledger: StageLedger, memory: StageMemory, beyond: int
+) -> StagePart:
+    plan = resolved.plan
+    mesh = Mesh(
+        tp=plan.tp, cp=plan.cp, dp=plan.dp or 1, pp=plan.pp, ep=plan.ep, etp=plan.etp or 1
+    )
+    peak = memory.peak
+    categories = {name: int(size) for name, size in peak.categories.items()}
+    allocated = sum(categories.values())
+    reserved = int(reserved_bytes(allocated))
+    return StagePart(
+        stage=memory.stage,
+        first_rank=mesh.stage_first_rank(memory.stage),
+        layers=len(ledger.stage.layers),
+        peak_instant=peak.when,
+        peak_bytes=PeakBytes(allocated=allocated, reserved=reserved, device=reserved + beyond),
+        categories=categories,
+        instants={instant.when: int(instant.allocated) for instant in memory.instants},
+    )
+
+
+def _capacity(cluster: Cluster, limits: Limits) -> int:
+    usable = cluster.device.usable_bytes
+    if limits.memory_limit is not None:
+        usable = min(usable, limits.memory_limit)
+    margin = limits.margin.of(usable) if limits.margin is not None else 0
+    if margin >= usable:
+        raise InputError(
+            field="margin", value=margin, problem=f"leaves nothing of {usable} bytes",
+            accepted="less than the device's memory",
+        )
+    return usable - margin
+
+
+def _flops(resolved: Resolved) -> FlopsPart:
+    plan, setting = resolved.plan, resolved.setting
+    sequences, tokens = plan.gbs or 1, plan.seq or 1
+    square = sequence_flops(setting, resolved.stages, causal=False)
+    half = sequence_flops(setting, resolved.stages, causal=True)
+    return FlopsPart(
+        per_token=square.model / tokens,
+        model_per_step=float(square.model * sequences),
+        hardware_per_step=float(square.hardware * sequences),
+        per_token_causal=half.model / tokens,
+        model_per_step_causal=float(half.model * sequences),
+        hardware_per_step_causal=float(half.hardware * sequences),
+    )
+
+
+def _step(
+    resolved: Resolved, ledgers: tuple[StageLedger, ...], cluster: Cluster, flops: FlopsPart,
+    timed: StepTime,
+) -> StepPart:
+    setting, plan = resolved.setting, resolved.plan
+    seconds = float(timed.seconds)
+    peak = cluster.device.peak_flops(setting.precision.matmul, field="precision") * cluster.gpus
+    executed = flops.hardware_per_step_causal if setting.causal else flops.hardware_per_step
+    low, high = (
+        float(step_time(setting, ledgers, cluster, end).seconds) for end in (OPTIMISTIC, PESSIMISTIC)
+    )
+    tokens = (plan.gbs or 1) * (plan.seq or 1)
+    return StepPart(
+        seconds=seconds,
+        lower_bound_seconds=executed / peak,
+        range_seconds=(min(low, seconds), max(high, seconds)),
+        tokens_per_step=tokens,
+        tokens_per_second=tokens / seconds,
+        tokens_per_second_per_gpu=tokens / seconds / cluster.gpus,
+        mfu=flops.model_per_step / seconds / peak,
+        hfu=flops.hardware_per_step / seconds / peak,
+        mfu_causal=flops.model_per_step_causal / seconds / peak,
+        hfu_causal=flops.hardware_per_step_causal / seconds / peak,
+        breakdown={part: float(value) for part, value in timed.parts.items()},
+    )
+
+
+def _communication(timed: StepTime) -> tuple[CommunicationPart, ...]:
+    """The busiest stage of each kind and axis."""
+    found: dict[tuple[str, str, int], tuple[Number, Number]] = {}
+    for stage in timed.stages:
+        sums: dict[tuple[str, str, int], tuple[Number, Number]] = {}
+        for item in stage.traffic:
+            if int(item.axis.size) == 1 or item.bytes == 0:
+                continue
+            key = (item.collective.kind, item.axis.name, int(item.axis.size))
+            sent, count = sums.get(key, (0, 0))
+            sums[key] = (sent + item.bytes, count + item.count)
+        for key, pair in sums.items():
+            found[key] = max(found.get(key, (0, 0)), pair)
+    return tuple(
+        CommunicationPart(
+            kind=kind, axis=axis, group_size=size, bytes_per_rank=round(sent), count=int(count)
+        )
+        for (kind, axis, size), (sent, count) in sorted(found.items(), key=lambda kv: -kv[1][0])
+    )
+
+
+def _run(step: StepPart, cluster: Cluster, limits: Limits) -> RunPart | None:
+    if limits.tokens is None and limits.steps is None:
+        return None
+    if limits.tokens is not None and limits.steps is not None:
+        raise InputError(
+            field="steps", value=limits.steps, problem="is given beside tokens",
+            accepted="one of the two",
+        )
+    steps = limits.steps or -(-(limits.tokens or 0) // step.tokens_per_step)
+    seconds = steps * step.seconds
+    return RunPart(
+        tokens=limits.tokens or steps * step.tokens_per_step,
+        steps=steps,
+        seconds=seconds,
+        days=seconds / SECONDS_PER_DAY,
+        gpu_hours=seconds * cluster.gpus / 3600.0,
+    )
+
+
+def _assumptions(resolved: Resolved, cluster: Cluster, limits: Limits) -> tuple[str, ...]:
+    setting, shares = resolved.setting, limits.efficiency
+    notes = [
+        f"time is a roofline at {shares.compute:.0%} of dense {setting.precision.matmul} peak, "
+        f"{shares.memory:.0%} of memory bandwidth and {shares.link:.0%} of link bandwidth; "
+        "the range is under optimistic and pessimistic shares",
+        f"reserved memory is allocated plus {RESERVED_SHARE:.0%}, at worst "
+        f"{RESERVED_SHARE_WORST:.0%}, for what the allocator cannot reuse",
+        f"a {cluster.device.name} lets a process use {cluster.device.usable_bytes} bytes: "
+        f"{cluster.device.source_of('usable_bytes')}",
+        f"MFU and HFU are over the dense {dtype(setting.precision.matmul).peak} peak and count "
+        "the whole square of attention; the causal figures count half of it",
+    ]
+    if setting.architecture.is_moe and setting.plan.moe_imbalance == 1.0:
+        notes.append("tokens are spread evenly over the experts")
+    if setting.plan.iteration == "steady":
+        notes.append("a later step: optimizer states exist (the first step has none before its end)")
+    context = setting.architecture.max_positions
+    if setting.seq > context:
+        notes.append(f"seq {setting.seq} is beyond the context of {context} that the config names")
+    return tuple(notes)
+
+
+def _not_modelled(resolved: Resolved) -> tuple[str, ...]:
+    architecture = resolved.setting.architecture
+    missing = [
+        "host time: kernel launches, the data loader, logging and checkpoints",
+        "a kernel's efficiency by shape; power and clock limits",
+        "fragmentation by replay of the allocations",
+        "stragglers and failures",
+    ]
+    if architecture.vision is not None:
+        missing.append(
+            "the vision tower's FLOPs and activations: text tokens only (its weights are counted)"
+        )
+    if architecture.mtp_layers:
+        missing.append(
+            f"{architecture.mtp_layers} multi-token-prediction layers that the config names: not trained"
+        )
+    return tuple(missing)

@@ -1,0 +1,64 @@
+"""What data-parallel ranks exchange in a step: gradients, and parameters that ZeRO shards."""
+
+from __future__ import annotations
+
+from tonnage.algebra import Number
+from tonnage.dtype import dtype
+from tonnage.ledger.model import StageLedger
+from tonnage.ledger.operation import Collective
+from tonnage.plan import Setting
+
+AXES = {"dense": "dp_cp", "expert": "edp"}
+"""The group that holds the same weight: over dp and cp, or what experts leave of a stage."""
+
+
+def data_parallel_collectives(
+    setting: Setting, ledger: StageLedger
+) -> tuple[tuple[Collective, Number], ...]:
+    """Each collective of a step over the replicas of a stage, and how often it happens.
+
+    * ZeRO 0: one all-reduce of the gradients.
+    * ZeRO 1: reduce-scatter of the gradients, all-gather of the stepped parameters; the
+      same bytes as an all-reduce (arXiv 1910.02054, section 7.2.1).
+    * ZeRO 2: the gradients leave in every micro-batch.
+    * ZeRO 3: parameters are gathered in every forward and again in every backward: with
+      one micro-batch 1.5 times the bytes (section 7.2.2).
+
+    With HSDP the shards' sums are all-reduced over the replicas of the shard group.
+    """
+    exchanges: list[tuple[Collective, Number]] = []
+    for group, axis in AXES.items():
+        trained = _numel(ledger, group, trains=True)
+        gradient = dtype(setting.precision.reduction).storage(trained)
+        # Stage 3 moves what the products read, the others what is stored.
+        moved = setting.precision.compute if setting.zero >= 2 else setting.precision.weights
+        every = _numel(ledger, group, trains=setting.zero < 3)
+        gathered = dtype(moved).storage(every)
+        exchanges.extend(_exchange(setting, axis, gradient, gathered))
+    return tuple(exchanges)
+
+
+def _exchange(
+    setting: Setting, axis: str, gradient: Number, gathered: Number
+) -> list[tuple[Collective, Number]]:
+    def one(kind: str, size: Number, phase: str, times: Number) -> tuple[Collective, Number]:
+        return Collective(kind=kind, axis=axis, bytes=size, phase=phase), times  # type: ignore[arg-type]
+
+    if setting.zero == 0:
+        return [one("all_reduce", gradient, "backward", 1)]
+    reductions = setting.grad_acc if setting.zero >= 2 else 1
+    exchanges = [one("reduce_scatter", gradient, "backward", reductions)]
+    if setting.zero == 3:
+        exchanges.append(one("all_gather", gathered, "forward", setting.grad_acc))
+        exchanges.append(one("all_gather", gathered, "backward", setting.grad_acc))
+    else:
+        exchanges.append(one("all_gather", gathered, "forward", 1))
+    return exchanges
+
+
+def _numel(ledger: StageLedger, group: str, *, trains: bool) -> Number:
+    count: Number = 0
+    for weight, times in ledger.weights():
+        if weight.group == group and (weight.trains or not trains):
+            count = count + times * weight.numel
+    return count
