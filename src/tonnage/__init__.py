@@ -1,11 +1,11 @@
 """Tonnage weighs a training run before it is launched.
 
-    >>> import tonnage
-    >>> llama = tonnage.load("llama-3.1-8b")
-    >>> cluster = tonnage.parse_cluster("8xH100")
-    >>> answer = tonnage.estimate(llama, tonnage.Plan(seq=4096), cluster)
-    >>> answer.fits
-    True
+>>> import tonnage
+>>> llama = tonnage.load("llama-3.1-8b")
+>>> cluster = tonnage.parse_cluster("8xH100")
+>>> answer = tonnage.estimate(llama, tonnage.Plan(seq=4096), cluster)
+>>> answer.fits
+True
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PUBLIC = {
     "TonnageError": "tonnage.errors",
 }
 
-__all__ = ["__version__", *sorted(_PUBLIC)]  # noqa: PLE0604
+__all__ = ["__version__", *sorted(_PUBLIC)]
 
 
 def __getattr__(name: str) -> Any:

@@ -76,7 +76,9 @@ def estimate(
     return Estimate(
         model=_model(architecture),
         cluster=ClusterPart(
-            device=cluster.device.name, gpus=cluster.gpus, nodes=cluster.nodes,
+            device=cluster.device.name,
+            gpus=cluster.gpus,
+            nodes=cluster.nodes,
             gpus_per_node=cluster.gpus_per_node,
         ),
         plan=resolved.plan,
@@ -94,7 +96,9 @@ def estimate(
 def _model(architecture: Architecture) -> ModelPart:
     count = parameters(architecture)
     return ModelPart(
-        name=architecture.name, family=architecture.family, parameters=count.total,
+        name=architecture.name,
+        family=architecture.family,
+        parameters=count.total,
         active_parameters=count.active,
     )
 
@@ -133,13 +137,9 @@ def _memory(
     )
 
 
-def _stage(
-    resolved: Resolved, ledger: StageLedger, memory: StageMemory, beyond: int
-) -> StagePart:
+def _stage(resolved: Resolved, ledger: StageLedger, memory: StageMemory, beyond: int) -> StagePart:
     plan = resolved.plan
-    mesh = Mesh(
-        tp=plan.tp, cp=plan.cp, dp=plan.dp or 1, pp=plan.pp, ep=plan.ep, etp=plan.etp or 1
-    )
+    mesh = Mesh(tp=plan.tp, cp=plan.cp, dp=plan.dp or 1, pp=plan.pp, ep=plan.ep, etp=plan.etp or 1)
     peak = memory.peak
     categories = {name: int(size) for name, size in peak.categories.items()}
     allocated = sum(categories.values())
@@ -162,7 +162,9 @@ def _capacity(cluster: Cluster, limits: Limits) -> int:
     margin = limits.margin.of(usable) if limits.margin is not None else 0
     if margin >= usable:
         raise InputError(
-            field="margin", value=margin, problem=f"leaves nothing of {usable} bytes",
+            field="margin",
+            value=margin,
+            problem=f"leaves nothing of {usable} bytes",
             accepted="less than the device's memory",
         )
     return usable - margin
@@ -184,7 +186,10 @@ def _flops(resolved: Resolved) -> FlopsPart:
 
 
 def _step(
-    resolved: Resolved, ledgers: tuple[StageLedger, ...], cluster: Cluster, flops: FlopsPart,
+    resolved: Resolved,
+    ledgers: tuple[StageLedger, ...],
+    cluster: Cluster,
+    flops: FlopsPart,
     timed: StepTime,
 ) -> StepPart:
     setting, plan = resolved.setting, resolved.plan
@@ -192,7 +197,8 @@ def _step(
     peak = cluster.device.peak_flops(setting.precision.matmul, field="precision") * cluster.gpus
     executed = flops.hardware_per_step_causal if setting.causal else flops.hardware_per_step
     low, high = (
-        float(step_time(setting, ledgers, cluster, end).seconds) for end in (OPTIMISTIC, PESSIMISTIC)
+        float(step_time(setting, ledgers, cluster, end).seconds)
+        for end in (OPTIMISTIC, PESSIMISTIC)
     )
     tokens = (plan.gbs or 1) * (plan.seq or 1)
     return StepPart(
@@ -218,7 +224,7 @@ def _communication(timed: StepTime) -> tuple[CommunicationPart, ...]:
         for item in stage.traffic:
             if int(item.axis.size) == 1 or item.bytes == 0:
                 continue
-            key = (item.collective.kind, item.axis.name, int(item.axis.size))
+            key = (str(item.collective.kind), item.axis.name, int(item.axis.size))
             sent, count = sums.get(key, (0, 0))
             sums[key] = (sent + item.bytes, count + item.count)
         for key, pair in sums.items():
@@ -236,7 +242,9 @@ def _run(step: StepPart, cluster: Cluster, limits: Limits) -> RunPart | None:
         return None
     if limits.tokens is not None and limits.steps is not None:
         raise InputError(
-            field="steps", value=limits.steps, problem="is given beside tokens",
+            field="steps",
+            value=limits.steps,
+            problem="is given beside tokens",
             accepted="one of the two",
         )
     steps = limits.steps or -(-(limits.tokens or 0) // step.tokens_per_step)
@@ -266,7 +274,9 @@ def _assumptions(resolved: Resolved, cluster: Cluster, limits: Limits) -> tuple[
     if setting.architecture.is_moe and setting.plan.moe_imbalance == 1.0:
         notes.append("tokens are spread evenly over the experts")
     if setting.plan.iteration == "steady":
-        notes.append("a later step: optimizer states exist (the first step has none before its end)")
+        notes.append(
+            "a later step: optimizer states exist (the first step has none before its end)"
+        )
     context = setting.architecture.max_positions
     if setting.seq > context:
         notes.append(f"seq {setting.seq} is beyond the context of {context} that the config names")

@@ -10,6 +10,7 @@ from tonnage.ledger.linear import Linear, Rows, gather, linear, scatter
 from tonnage.ledger.operation import Operation, Operations, Tensor
 from tonnage.plan import Setting
 
+
 def attention(setting: Setting, spec: Attention, normed: Tensor) -> tuple[Operations, Tensor]:
     """Attention from the normed input to the output projection.
 
@@ -27,13 +28,23 @@ def attention(setting: Setting, spec: Attention, normed: Tensor) -> tuple[Operat
     projections, (query, key, value) = _project(setting, spec, rows)
     positioned, query, key = _position(setting, spec, query, key)
     shape = Core(
-        heads=spec.heads, kv_heads=spec.kv_heads, key_width=spec.head_dim,
-        value_width=spec.head_dim, window=spec.window, softcap=spec.softcap, dropout=spec.dropout,
+        heads=spec.heads,
+        kv_heads=spec.kv_heads,
+        key_width=spec.head_dim,
+        value_width=spec.head_dim,
+        window=spec.window,
+        softcap=spec.softcap,
+        dropout=spec.dropout,
+        causal=spec.causal,
     )
     core, context = core_attention(setting, shape, query, key, value)
     out = Linear(
-        name="attention.output", width_in=spec.heads * spec.head_dim, width_out=hidden,
-        split="row", bias=spec.output_bias, target="o_proj",
+        name="attention.output",
+        width_in=spec.heads * spec.head_dim,
+        width_out=hidden,
+        split="row",
+        bias=spec.output_bias,
+        target="o_proj",
     )
     projected, partial = linear(
         setting, out, Rows(read=context, kept=context, tokens=setting.tokens, degree=setting.tp)
@@ -49,8 +60,11 @@ def _project(
     tensors = []
     for letter, heads in (("q", spec.heads), ("k", spec.kv_heads), ("v", spec.kv_heads)):
         part = Linear(
-            name=f"attention.{letter}", width_in=setting.architecture.hidden,
-            width_out=heads * spec.head_dim, split="column", bias=spec.qkv_bias,
+            name=f"attention.{letter}",
+            width_in=setting.architecture.hidden,
+            width_out=heads * spec.head_dim,
+            split="column",
+            bias=spec.qkv_bias,
             target=f"{letter}_proj",
         )
         done, tensor = linear(setting, part, rows)
@@ -68,17 +82,24 @@ def _position(
         for letter, heads in (("q", spec.heads), ("k", spec.kv_heads)):
             whole = exact_div(heads * spec.head_dim, setting.tp)
             done, tensor = norm(
-                setting, spec.qk_norm, name=f"attention.{letter}_norm",
+                setting,
+                spec.qk_norm,
+                name=f"attention.{letter}_norm",
                 read=query if letter == "q" else key,
-                width=spec.head_dim if spec.qk_norm_over == "head" else whole, modules=(),
+                width=spec.head_dim if spec.qk_norm_over == "head" else whole,
+                modules=(),
             )
             operations.extend(done)
             query, key = (tensor, key) if letter == "q" else (query, tensor)
     if spec.rope:
-        turned = (query.cast("attention.q_rotated", setting.format),
-                  key.cast("attention.k_rotated", setting.format))
+        turned = (
+            query.cast("attention.q_rotated", setting.format),
+            key.cast("attention.k_rotated", setting.format),
+        )
         operations.append(
-            Operation(name="attention.rope", kind="elementwise", inputs=(query, key), outputs=turned)
+            Operation(
+                name="attention.rope", kind="elementwise", inputs=(query, key), outputs=turned
+            )
         )
         query, key = turned
     return tuple(operations), query, key

@@ -24,6 +24,7 @@ class Core:
         window: keys that a query sees; None: all.
         softcap: scores are capped by a tanh.
         dropout: probability of dropout on the attention weights.
+        causal: a query sees itself and what is before it.
     """
 
     heads: Number
@@ -33,6 +34,7 @@ class Core:
     window: Number | None = None
     softcap: bool = False
     dropout: float = 0.0
+    causal: bool = True
 
 
 def core_attention(
@@ -61,7 +63,7 @@ def pair_flops(setting: Setting, core: Core, width: Number) -> Number:
     """
     seen = setting.seq if core.window is None else minimum(core.window, setting.seq)
     twice = 2 * flops_of(setting.seq) * seen
-    if setting.causal:
+    if setting.causal and core.causal:
         twice = twice - flops_of(seen) * seen
     return exact_div(width * core.heads * setting.mbs * twice, setting.cp * setting.tp)
 
@@ -98,9 +100,16 @@ def _flash(
     flops = scores + pair_flops(setting, core, core.value_width)
     return (
         Operation(
-            name="attention.core", kind="attention", inputs=inputs, outputs=(context,),
-            saves=tuple(saves), flops=flops, flops_backward=2 * flops, flops_inside=scores,
-            collectives=_ring(setting, inputs[1], inputs[2]), modules=MODULES,
+            name="attention.core",
+            kind="attention",
+            inputs=inputs,
+            outputs=(context,),
+            saves=tuple(saves),
+            flops=flops,
+            flops_backward=2 * flops,
+            flops_inside=scores,
+            collectives=_ring(setting, inputs[1], inputs[2]),
+            modules=MODULES,
         ),
     )
 
@@ -118,16 +127,26 @@ def _eager(
     pairs = exact_div(size * setting.seq, setting.cp)
     scores = Tensor(name="attention.scores", elements=pairs, format=setting.format)
     product = Operation(
-        name="attention.scores", kind="matmul", inputs=(query, key), outputs=(scores,),
-        saves=(query, key), flops=pair_flops(setting, core, core.key_width),
-        flops_backward=2 * pair_flops(setting, core, core.key_width), modules=MODULES,
+        name="attention.scores",
+        kind="matmul",
+        inputs=(query, key),
+        outputs=(scores,),
+        saves=(query, key),
+        flops=pair_flops(setting, core, core.key_width),
+        flops_backward=2 * pair_flops(setting, core, core.key_width),
+        modules=MODULES,
         collectives=_ring(setting, inputs[1], inputs[2]),
     )
     softmax, weights = _softmax(setting, core, scores)
     weighted = Operation(
-        name="attention.core", kind="matmul", inputs=(weights, value), outputs=(context,),
-        saves=(weights, value), flops=pair_flops(setting, core, core.value_width),
-        flops_backward=2 * pair_flops(setting, core, core.value_width), modules=MODULES,
+        name="attention.core",
+        kind="matmul",
+        inputs=(weights, value),
+        outputs=(context,),
+        saves=(weights, value),
+        flops=pair_flops(setting, core, core.value_width),
+        flops_backward=2 * pair_flops(setting, core, core.value_width),
+        modules=MODULES,
     )
     return (*repeat, product, *softmax, weighted)
 
@@ -141,15 +160,22 @@ def _repeat_heads(
         return (), inputs
     heads = exact_div(core.heads, setting.tp)
     wide_key, wide_value = (
-        Tensor(name=f"{tensor.name}.repeated", elements=setting.tokens * heads * width,
-               format=tensor.format)
+        Tensor(
+            name=f"{tensor.name}.repeated",
+            elements=setting.tokens * heads * width,
+            format=tensor.format,
+        )
         for tensor, width in ((key, core.key_width), (value, core.value_width))
     )
     # Where q, k and v are views of one storage, q keeps the narrow ones alive as well.
     kept = (key, value) if setting.runtime.qkv == "fused" else ()
     operation = Operation(
-        name="attention.repeat", kind="elementwise", inputs=(key, value),
-        outputs=(wide_key, wide_value), saves=kept, modules=MODULES,
+        name="attention.repeat",
+        kind="elementwise",
+        inputs=(key, value),
+        outputs=(wide_key, wide_value),
+        saves=kept,
+        modules=MODULES,
     )
     return (operation,), (query, wide_key, wide_value)
 
@@ -163,8 +189,12 @@ def _softmax(setting: Setting, core: Core, scores: Tensor) -> tuple[Operations, 
         saves.append(scores.cast("attention.softcap_tanh", setting.format))
     operations = [
         Operation(
-            name="attention.softmax", kind="elementwise", inputs=(scores,),
-            outputs=(probabilities,), saves=tuple(saves), modules=MODULES,
+            name="attention.softmax",
+            kind="elementwise",
+            inputs=(scores,),
+            outputs=(probabilities,),
+            saves=tuple(saves),
+            modules=MODULES,
         )
     ]
     if not core.dropout > 0:
@@ -173,8 +203,12 @@ def _softmax(setting: Setting, core: Core, scores: Tensor) -> tuple[Operations, 
     mask = dropout_mask("attention.probabilities", scores.elements)
     operations.append(
         Operation(
-            name="attention.dropout", kind="elementwise", inputs=(probabilities,),
-            outputs=(dropped,), saves=(mask,), modules=MODULES,
+            name="attention.dropout",
+            kind="elementwise",
+            inputs=(probabilities,),
+            outputs=(dropped,),
+            saves=(mask,),
+            modules=MODULES,
         )
     )
     return tuple(operations), dropped

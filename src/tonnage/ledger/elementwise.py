@@ -39,8 +39,13 @@ def norm(
         per_row = 1 if spec.kind == "rmsnorm" else 2
         saves.append(Tensor(name=f"{name}.statistics", elements=per_row * rows, format="fp32"))
     operation = Operation(
-        name=name, kind="elementwise", inputs=(read,), outputs=(output,), saves=tuple(saves),
-        weights=tuple(weights), modules=modules,
+        name=name,
+        kind="elementwise",
+        inputs=(read,),
+        outputs=(output,),
+        saves=tuple(saves),
+        weights=tuple(weights),
+        modules=modules,
     )
     return (operation,), output
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tonnage.algebra import exact_div
 from tonnage.ledger.elementwise import dropout_mask, norm
-from tonnage.ledger.linear import Linear, Rows, linear
-from tonnage.ledger.operation import Collective, Operation, Operations, Tensor, Weight
+from tonnage.ledger.linear import Linear, Rows, linear, sum_over_ranks
+from tonnage.ledger.operation import Operation, Operations, Tensor, Weight
 from tonnage.plan import Setting
 
 
@@ -14,7 +14,10 @@ def token_table(setting: Setting) -> Weight:
     architecture = setting.architecture
     return Weight(
         name="embedding.weight",
-        shape=(exact_div(setting.vocab, setting.tp), architecture.embedding_width or architecture.hidden),
+        shape=(
+            exact_div(setting.vocab, setting.tp),
+            architecture.embedding_width or architecture.hidden,
+        ),
         trains=setting.plan.lora_rank is None,
         embedding=True,
     )
@@ -33,32 +36,38 @@ def embedding(setting: Setting) -> tuple[Operations, Tensor]:
     weights = [token_table(setting)]
     if architecture.learned_positions:
         weights.append(
-            Weight(name="embedding.positions",
-                   shape=(architecture.learned_positions, architecture.hidden),
-                   trains=trains, embedding=True)
+            Weight(
+                name="embedding.positions",
+                shape=(architecture.learned_positions, architecture.hidden),
+                trains=trains,
+                embedding=True,
+            )
         )
     stream = Tensor(name="embedding", elements=tokens * width, format=setting.stream)
     whole = Tensor(name="embedding", elements=setting.tokens * width, format=setting.stream)
-    kind = "reduce_scatter" if setting.sp else "all_reduce"
-    collectives = [Collective(kind=kind, axis="tp", bytes=whole.bytes, phase="forward")]
-    if setting.sp:
-        collectives.append(
-            Collective(kind="all_gather", axis="tp", bytes=whole.bytes, phase="backward")
-        )
     dropped = architecture.embedding_dropout > 0
     lookup = Operation(
-        name="embedding", kind="elementwise", outputs=(stream,), weights=tuple(weights),
-        collectives=tuple(collectives),
+        name="embedding",
+        kind="elementwise",
+        outputs=(stream,),
+        weights=tuple(weights),
+        collectives=sum_over_ranks(setting, whole),
         saves=(dropout_mask("embedding", stream.elements),) if dropped else (),
     )
     operations: list[Operation] = [lookup]
     if architecture.embedding_width is not None:
         wide = Linear(name="embedding.project", width_in=width, width_out=architecture.hidden)
-        done, stream = linear(setting, wide, Rows(read=stream, kept=stream, tokens=tokens, degree=1))
+        done, stream = linear(
+            setting, wide, Rows(read=stream, kept=stream, tokens=tokens, degree=1)
+        )
         operations.extend(done)
     if architecture.embedding_norm is not None:
-        done, stream = norm(setting, architecture.embedding_norm, name="embedding.norm",
-                            read=stream, width=architecture.hidden)
+        done, stream = norm(
+            setting,
+            architecture.embedding_norm,
+            name="embedding.norm",
+            read=stream,
+            width=architecture.hidden,
+        )
         operations.extend(done)
     return tuple(operations), stream
-

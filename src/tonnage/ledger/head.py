@@ -24,12 +24,15 @@ def head(setting: Setting, *, owns_tied_table: bool = False) -> Operations:
     read = layer_input(setting)
     operations: list[Operation] = []
     if architecture.final_norm is not None:
-        done, read = norm(setting, architecture.final_norm, name="head.norm", read=read,
-                          width=architecture.hidden)
+        done, read = norm(
+            setting, architecture.final_norm, name="head.norm", read=read, width=architecture.hidden
+        )
         operations.extend(done)
     width = architecture.embedding_width or architecture.hidden
     if architecture.embedding_width is not None:
-        narrow = Linear(name="head.project", width_in=architecture.hidden, width_out=width, narrow=False)
+        narrow = Linear(
+            name="head.project", width_in=architecture.hidden, width_out=width, narrow=False
+        )
         rows = Rows(read=read, kept=read, tokens=setting.shard_tokens, degree=1)
         done, read = linear(setting, narrow, rows)
         operations.extend(done)

@@ -37,13 +37,20 @@ def latent_attention(
         name="attention.rope", kind="elementwise", inputs=(query, value), outputs=(*turned, value)
     )
     shape = Core(
-        heads=spec.heads, kv_heads=spec.heads, key_width=key_width,
-        value_width=spec.value_head_dim, dropout=spec.dropout,
+        heads=spec.heads,
+        kv_heads=spec.heads,
+        key_width=key_width,
+        value_width=spec.value_head_dim,
+        dropout=spec.dropout,
     )
     core, context = core_attention(setting, shape, *turned, value)
     out = Linear(
-        name="attention.output", width_in=spec.heads * spec.value_head_dim, width_out=hidden,
-        split="row", bias=spec.bias, target="o_proj",
+        name="attention.output",
+        width_in=spec.heads * spec.value_head_dim,
+        width_out=hidden,
+        split="row",
+        bias=spec.bias,
+        target="o_proj",
     )
     projected, partial = linear(
         setting, out, Rows(read=context, kept=context, tokens=setting.tokens, degree=setting.tp)
@@ -67,17 +74,34 @@ def _queries(
     hidden = setting.architecture.hidden
     if spec.query_rank is None:
         entry, full = gather(setting, normed, hidden)
-        direct = Linear(name="attention.q", width_in=hidden, width_out=width, split="column",
-                        target="q_proj")
+        direct = Linear(
+            name="attention.q", width_in=hidden, width_out=width, split="column", target="q_proj"
+        )
         done, query = linear(setting, direct, _split(setting, full, normed))
         return (*entry, *done), query
-    down = Linear(name="attention.q_down", width_in=hidden, width_out=spec.query_rank,
-                  bias=spec.bias, target="q_proj")
-    up = Linear(name="attention.q_up", width_in=spec.query_rank, width_out=width, split="column",
-                target="q_proj")
+    down = Linear(
+        name="attention.q_down",
+        width_in=hidden,
+        width_out=spec.query_rank,
+        bias=spec.bias,
+        target="q_proj",
+    )
+    up = Linear(
+        name="attention.q_up",
+        width_in=spec.query_rank,
+        width_out=width,
+        split="column",
+        target="q_proj",
+    )
     reduced, latent = linear(setting, down, _replicated(setting, normed))
-    scaled, latent = norm(setting, spec.norm, name="attention.q_latent", read=latent,
-                          width=spec.query_rank, modules=())
+    scaled, latent = norm(
+        setting,
+        spec.norm,
+        name="attention.q_latent",
+        read=latent,
+        width=spec.query_rank,
+        modules=(),
+    )
     entry, full = gather(setting, latent, spec.query_rank)
     raised, query = linear(setting, up, _split(setting, full, latent))
     return (*reduced, *scaled, *entry, *raised), query
@@ -88,29 +112,45 @@ def _keys_and_values(
 ) -> tuple[Operations, Tensor, Tensor]:
     """One latent for keys and values, and one key with position shared by all heads."""
     joint = spec.kv_rank + spec.rope_head_dim
-    down = Linear(name="attention.kv_down", width_in=setting.architecture.hidden,
-                  width_out=joint, bias=spec.bias, target="k_proj")
+    down = Linear(
+        name="attention.kv_down",
+        width_in=setting.architecture.hidden,
+        width_out=joint,
+        bias=spec.bias,
+        target="k_proj",
+    )
     reduced, both = linear(setting, down, _replicated(setting, normed))
     tokens = setting.shard_tokens
     latent = Tensor(name="attention.kv_split", elements=tokens * spec.kv_rank, format=both.format)
     # The shared key is a view: it keeps the whole projection alive beside the contiguous latent.
     split = Operation(
-        name="attention.kv_split", kind="elementwise", inputs=(both,), outputs=(latent,),
+        name="attention.kv_split",
+        kind="elementwise",
+        inputs=(both,),
+        outputs=(latent,),
         saves=(both,) if setting.runtime.qkv == "fused" else (),
     )
-    scaled, latent = norm(setting, spec.norm, name="attention.kv_latent", read=latent,
-                          width=spec.kv_rank, modules=())
+    scaled, latent = norm(
+        setting, spec.norm, name="attention.kv_latent", read=latent, width=spec.kv_rank, modules=()
+    )
     entry, full = gather(setting, latent, spec.kv_rank)
     heads = exact_div(spec.heads, setting.tp)
     per_head = spec.nope_head_dim + spec.value_head_dim
-    up = Linear(name="attention.kv_up", width_in=spec.kv_rank, width_out=spec.heads * per_head,
-                split="column", target="v_proj")
+    up = Linear(
+        name="attention.kv_up",
+        width_in=spec.kv_rank,
+        width_out=spec.heads * per_head,
+        split="column",
+        target="v_proj",
+    )
     raised, _ = linear(setting, up, _split(setting, full, latent))
     key_width = spec.nope_head_dim + spec.rope_head_dim
-    key = Tensor(name="attention.key", elements=setting.tokens * heads * key_width,
-                 format=setting.format)
+    key = Tensor(
+        name="attention.key", elements=setting.tokens * heads * key_width, format=setting.format
+    )
     # A value that is a view of the up projection keeps all of it; a contiguous one only itself.
     value_width = spec.value_head_dim if setting.runtime.qkv == "fused" else per_head
-    value = Tensor(name="attention.value", elements=setting.tokens * heads * value_width,
-                   format=setting.format)
+    value = Tensor(
+        name="attention.value", elements=setting.tokens * heads * value_width, format=setting.format
+    )
     return (*reduced, split, *scaled, *entry, *raised), key, value

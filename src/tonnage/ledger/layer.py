@@ -75,7 +75,9 @@ def recomputed_modules(setting: Setting) -> frozenset[str]:
     return frozenset(plan.recompute_modules if plan.recompute == "selective" else ())
 
 
-def saved_tensors(operations: Operations, modules: frozenset[str] = frozenset()) -> tuple[Tensor, ...]:
+def saved_tensors(
+    operations: Operations, modules: frozenset[str] = frozenset()
+) -> tuple[Tensor, ...]:
     """What one layer keeps for backward while some of its modules are recomputed.
 
     A recomputed module keeps the tensors that enter it. One in `DISCARDED` also frees what

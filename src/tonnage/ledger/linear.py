@@ -75,11 +75,19 @@ def linear(setting: Setting, spec: Linear, rows: Rows) -> tuple[Operations, Tens
     wide_out = exact_div(spec.width_out, rows.degree) if spec.split == "column" else spec.width_out
     frozen = setting.plan.lora_rank is not None
     weight = Weight(
-        name=f"{spec.name}.weight", shape=(wide_in, wide_out), copies=rows.copies,
-        group=rows.group, trains=not frozen, base=spec.target is not None, narrow=spec.narrow,
+        name=f"{spec.name}.weight",
+        shape=(wide_in, wide_out),
+        copies=rows.copies,
+        group=rows.group,
+        trains=not frozen,
+        base=spec.target is not None,
+        narrow=spec.narrow,
     )
     bias = Weight(
-        name=f"{spec.name}.bias", shape=(wide_out,), copies=rows.copies, group=rows.group,
+        name=f"{spec.name}.bias",
+        shape=(wide_out,),
+        copies=rows.copies,
+        group=rows.group,
         trains=not frozen,
     )
     output = Tensor(name=spec.name, elements=rows.tokens * wide_out, format=setting.format)
@@ -131,9 +139,15 @@ def _adapter(
     A keeps the input's split and B the output's, so that neither adds a collective.
     """
     rank = setting.plan.lora_rank
-    down = Weight(name=f"{spec.name}.lora_a", shape=(widths[0], rank), copies=rows.copies, group=rows.group)
-    up = Weight(name=f"{spec.name}.lora_b", shape=(rank, widths[1]), copies=rows.copies, group=rows.group)
-    inner = Tensor(name=f"{spec.name}.lora_inner", elements=rows.tokens * rank, format=setting.format)
+    down = Weight(
+        name=f"{spec.name}.lora_a", shape=(widths[0], rank), copies=rows.copies, group=rows.group
+    )
+    up = Weight(
+        name=f"{spec.name}.lora_b", shape=(rank, widths[1]), copies=rows.copies, group=rows.group
+    )
+    inner = Tensor(
+        name=f"{spec.name}.lora_inner", elements=rows.tokens * rank, format=setting.format
+    )
     output = Tensor(
         name=f"{spec.name}.lora", elements=rows.tokens * widths[1], format=setting.format
     )
@@ -142,8 +156,15 @@ def _adapter(
     def step(name: str, weight: Weight, read: Tensor, kept: Tensor, wrote: Tensor) -> Operation:
         flops = 2 * tokens * weight.shape[0] * weight.shape[1]
         return Operation(
-            name=name, kind="matmul", inputs=(read,), outputs=(wrote,), saves=(kept,),
-            weights=(weight,), flops=flops, flops_backward=2 * flops, modules=spec.modules,
+            name=name,
+            kind="matmul",
+            inputs=(read,),
+            outputs=(wrote,),
+            saves=(kept,),
+            weights=(weight,),
+            flops=flops,
+            flops_backward=2 * flops,
+            modules=spec.modules,
         )
 
     return (
@@ -173,7 +194,9 @@ def gather(
             Collective(kind="reduce_scatter", axis="tp", bytes=wire, phase="backward"),
         ]
         if trains_inside:
-            collectives.append(Collective(kind="all_gather", axis="tp", bytes=wire, phase="backward"))
+            collectives.append(
+                Collective(kind="all_gather", axis="tp", bytes=wire, phase="backward")
+            )
     else:
         collectives = [Collective(kind="all_reduce", axis="tp", bytes=wire, phase="backward")]
     operation = Operation(
@@ -190,14 +213,17 @@ def scatter(setting: Setting, full: Tensor, width: Number) -> tuple[Operations, 
     shard = Tensor(
         name=f"{full.name}.reduced", elements=setting.shard_tokens * width, format=full.format
     )
-    if setting.sp:
-        collectives = (
-            Collective(kind="reduce_scatter", axis="tp", bytes=full.bytes, phase="forward"),
-            Collective(kind="all_gather", axis="tp", bytes=full.bytes, phase="backward"),
-        )
-    else:
-        collectives = (Collective(kind="all_reduce", axis="tp", bytes=full.bytes, phase="forward"),)
     operation = Operation(
-        name=f"{full.name}.reduce", kind="elementwise", collectives=collectives
+        name=f"{full.name}.reduce", kind="elementwise", collectives=sum_over_ranks(setting, full)
     )
     return (operation,), shard
+
+
+def sum_over_ranks(setting: Setting, full: Tensor) -> tuple[Collective, ...]:
+    """Sum partial results over the tensor-parallel ranks, and what that costs backward."""
+    if not setting.sp:
+        return (Collective(kind="all_reduce", axis="tp", bytes=full.bytes, phase="forward"),)
+    return (
+        Collective(kind="reduce_scatter", axis="tp", bytes=full.bytes, phase="forward"),
+        Collective(kind="all_gather", axis="tp", bytes=full.bytes, phase="backward"),
+    )

@@ -40,30 +40,50 @@ def feed_forward(
     ups: list[Operation] = []
     wide: list[Tensor] = []
     for part in ("gate", "up") if spec.gated else ("up",):
-        layer = Linear(name=f"{name}.{part}", width_in=hidden, width_out=spec.intermediate,
-                       split="column", bias=spec.bias, target=f"{part}_proj", modules=modules)
+        layer = Linear(
+            name=f"{name}.{part}",
+            width_in=hidden,
+            width_out=spec.intermediate,
+            split="column",
+            bias=spec.bias,
+            target=f"{part}_proj",
+            modules=modules,
+        )
         done, tensor = linear(setting, layer, rows)
         ups.extend(done)
         wide.append(tensor)
     activated = wide[0].cast(f"{name}.activated", setting.format)
     activation = Operation(
-        name=f"{name}.activation", kind="elementwise", inputs=tuple(wide), outputs=(activated,),
+        name=f"{name}.activation",
+        kind="elementwise",
+        inputs=tuple(wide),
+        outputs=(activated,),
         saves=(*wide, *_kept_by_activation(setting, spec, name, wide[0])),
         modules=(*modules, "activation"),
     )
-    down = Linear(name=f"{name}.down", width_in=spec.intermediate, width_out=hidden, split="row",
-                  bias=spec.bias, target="down_proj", modules=modules)
-    after = Rows(read=activated, kept=activated, tokens=rows.tokens, degree=rows.degree,
-                 copies=rows.copies, group=rows.group)
+    down = Linear(
+        name=f"{name}.down",
+        width_in=spec.intermediate,
+        width_out=hidden,
+        split="row",
+        bias=spec.bias,
+        target="down_proj",
+        modules=modules,
+    )
+    after = Rows(
+        read=activated,
+        kept=activated,
+        tokens=rows.tokens,
+        degree=rows.degree,
+        copies=rows.copies,
+        group=rows.group,
+    )
     downs, output = linear(setting, down, after)
     return (*ups, activation, *downs), output
 
 
-def _kept_by_activation(
-    setting: Setting, spec: MLP, name: str, gate: Tensor
-) -> tuple[Tensor, ...]:
+def _kept_by_activation(setting: Setting, spec: MLP, name: str, gate: Tensor) -> tuple[Tensor, ...]:
     """An activation and product written apart keep the activation's output for the product."""
     if spec.gated and setting.runtime.activation == "eager":
         return (gate.cast(f"{name}.gate_activated", setting.format),)
     return ()
-

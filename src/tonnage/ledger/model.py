@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 
 from tonnage.algebra import Number, total
@@ -64,8 +63,13 @@ def stage_ledgers(setting: Setting, stages: tuple[Stage, ...]) -> tuple[StageLed
 
 
 PLAIN = Runtime(
-    name="plain", summary="one rank, nothing padded", axes=(), zero_stages=(0,), zero=0,
-    precision="bf16", source="no stack: the architecture alone",
+    name="plain",
+    summary="one rank, nothing padded",
+    axes=(),
+    zero_stages=(0,),
+    zero=0,
+    precision="bf16",
+    source="no stack: the architecture alone",
 )
 
 
@@ -81,8 +85,13 @@ def whole(architecture: Architecture, plan: Plan | None = None, **numeric: Numbe
         ("tp", "cp", "ep", "etp", "dp", "shard", "mbs", "grad_acc", "seq"), 1
     )
     return Setting(
-        architecture=architecture, plan=plan or Plan(), runtime=PLAIN,
-        precision=PRECISIONS["bf16"], optimizer=optimizer("adamw"), sp=False, zero=0,
+        architecture=architecture,
+        plan=plan or Plan(),
+        runtime=PLAIN,
+        precision=PRECISIONS["bf16"],
+        optimizer=optimizer("adamw"),
+        sp=False,
+        zero=0,
         **{**ones, **numeric},
     )
 

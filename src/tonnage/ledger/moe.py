@@ -35,8 +35,12 @@ def moe(setting: Setting, spec: MoE, normed: Tensor) -> tuple[Operations, Tensor
     arrived = Tensor(name="moe.dispatched", elements=copies * hidden, format=setting.format)
     dispatch = _exchange(setting, spec, "moe.dispatch", normed, arrived)
     rows = Rows(
-        read=arrived, kept=arrived, tokens=copies, degree=setting.etp,
-        copies=exact_div(spec.experts, setting.ep), group="expert",
+        read=arrived,
+        kept=arrived,
+        tokens=copies,
+        degree=setting.etp,
+        copies=exact_div(spec.experts, setting.ep),
+        group="expert",
     )
     experts, output = feed_forward(setting, spec.expert, rows, name="moe.expert", module=MODULE)
     branch = Tensor(name="moe.combined", elements=normed.elements, format=setting.format)
@@ -63,11 +67,18 @@ def routed_tokens(setting: Setting, spec: MoE) -> Number:
 def _router(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
     """Scores in fp32, and the map or the indices that say which token goes where."""
     tokens = setting.shard_tokens
-    gate = Linear(name="moe.router", width_in=setting.architecture.hidden, width_out=spec.experts,
-                  bias=spec.router_bias, modules=(MODULE,), narrow=False)
+    gate = Linear(
+        name="moe.router",
+        width_in=setting.architecture.hidden,
+        width_out=spec.experts,
+        bias=spec.router_bias,
+        modules=(MODULE,),
+        narrow=False,
+    )
     rows = Rows(read=normed, kept=normed, tokens=tokens, degree=1)
     scored, logits = linear(setting, gate, rows)
     scores = tokens * spec.experts
+    saves: tuple[Tensor, ...]
     if setting.runtime.routing == "map":
         # Logits, scores and their sum in fp32, a boolean map, and the permutation's row map.
         saves = (
@@ -82,38 +93,53 @@ def _router(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
             Tensor(name="moe.router.indices", elements=9 * tokens * spec.top_k, format="fp32"),
         )
     choose = Operation(
-        name="moe.router.top_k", kind="elementwise", inputs=(logits,), saves=saves,
+        name="moe.router.top_k",
+        kind="elementwise",
+        inputs=(logits,),
+        saves=saves,
         modules=(MODULE,),
     )
     return (*scored, choose)
 
 
-def _exchange(
-    setting: Setting, spec: MoE, name: str, read: Tensor, wrote: Tensor
-) -> Operation:
+def _exchange(setting: Setting, spec: MoE, name: str, read: Tensor, wrote: Tensor) -> Operation:
     """Permute and send tokens to their experts, or back; backward does the reverse.
 
     Each way carries every token ``top_k`` times over ``ep``; with tensor-parallel experts
     their group gathers what arrived and reduce-scatters what leaves.
     """
     hidden = setting.architecture.hidden
-    sent = Tensor(name=name, elements=setting.shard_tokens * spec.top_k * hidden,
-                  format=setting.format)
+    sent = Tensor(
+        name=name, elements=setting.shard_tokens * spec.top_k * hidden, format=setting.format
+    )
     grouped = Tensor(name=name, elements=sent.elements * setting.etp, format=setting.format)
     inward = name == "moe.dispatch"
     collectives = [
         Collective(kind="all_to_all", axis="ep", bytes=sent.bytes, phase="forward"),
         Collective(kind="all_to_all", axis="ep", bytes=sent.bytes, phase="backward"),
-        Collective(kind="all_gather" if inward else "reduce_scatter", axis="etp",
-                   bytes=grouped.bytes, phase="forward"),
-        Collective(kind="reduce_scatter" if inward else "all_gather", axis="etp",
-                   bytes=grouped.bytes, phase="backward"),
+        Collective(
+            kind="all_gather" if inward else "reduce_scatter",
+            axis="etp",
+            bytes=grouped.bytes,
+            phase="forward",
+        ),
+        Collective(
+            kind="reduce_scatter" if inward else "all_gather",
+            axis="etp",
+            bytes=grouped.bytes,
+            phase="backward",
+        ),
     ]
     # Where probabilities are applied after the experts, their output is kept for the product.
     kept = () if inward or setting.runtime.routing == "map" else (read,)
     return Operation(
-        name=name, kind="elementwise", inputs=(read,), outputs=(wrote,), saves=kept,
-        collectives=tuple(collectives), modules=(MODULE,),
+        name=name,
+        kind="elementwise",
+        inputs=(read,),
+        outputs=(wrote,),
+        saves=kept,
+        collectives=tuple(collectives),
+        modules=(MODULE,),
     )
 
 
@@ -123,14 +149,20 @@ def _shared(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
     body, output = mlp(setting, spec.shared, normed, name="moe.shared", module=MODULE)
     if not spec.shared_gate:
         return body
-    gate = Linear(name="moe.shared_gate", width_in=setting.architecture.hidden, width_out=1,
-                  modules=(MODULE,), narrow=False)
-    tokens = setting.shard_tokens
-    scored, score = linear(
-        setting, gate, Rows(read=normed, kept=normed, tokens=tokens, degree=1)
+    gate = Linear(
+        name="moe.shared_gate",
+        width_in=setting.architecture.hidden,
+        width_out=1,
+        modules=(MODULE,),
+        narrow=False,
     )
+    tokens = setting.shard_tokens
+    scored, score = linear(setting, gate, Rows(read=normed, kept=normed, tokens=tokens, degree=1))
     scale = Operation(
-        name="moe.shared_scale", kind="elementwise", inputs=(output, score), saves=(output, score),
+        name="moe.shared_scale",
+        kind="elementwise",
+        inputs=(output, score),
+        saves=(output, score),
         modules=(MODULE,),
     )
     return (*body, *scored, scale)

@@ -10,7 +10,9 @@ from tonnage.algebra import Number, total
 from tonnage.dtype import dtype
 
 OperationKind: TypeAlias = Literal["matmul", "attention", "elementwise"]
-CollectiveKind: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"]
+CollectiveKind: TypeAlias = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"
+]
 Phase: TypeAlias = Literal["forward", "backward"]
 
 
@@ -30,9 +32,9 @@ class Tensor:
         """Storage in bytes, scales of block formats included."""
         return dtype(self.format).storage(self.elements)
 
-    def cast(self, name: str, format: str) -> Tensor:
+    def cast(self, name: str, number_format: str) -> Tensor:
         """The same elements under another name and in another format."""
-        return Tensor(name=name, elements=self.elements, format=format)
+        return Tensor(name=name, elements=self.elements, format=number_format)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,8 @@ def sequence_gathers(setting: Setting) -> Number:
     if not setting.sp or not setting.runtime.gather_buffers:
         return 0
     full = Tensor(
-        name="gathered", elements=setting.tokens * setting.architecture.hidden,
+        name="gathered",
+        elements=setting.tokens * setting.architecture.hidden,
         format=setting.format,
     )
     return where(setting.tp > 1, setting.runtime.gather_buffers * full.bytes, 0)
@@ -43,7 +44,9 @@ def gradient_buckets(setting: Setting, ledger: StageLedger) -> Number:
     if setting.runtime.bucket_copy and setting.zero == 0:
         size = dtype(setting.precision.gradients)
         held = held + total(
-            count * size.storage(weight.numel) for weight, count in ledger.weights() if weight.trains
+            count * size.storage(weight.numel)
+            for weight, count in ledger.weights()
+            if weight.trains
         )
     return where(setting.replicas > 1, held, 0)
 

@@ -80,15 +80,25 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
     transient = backward_transient(setting, ledger.layers.values())
     early = _early_gradients(setting, held)
     fixed = setting.runtime.workspaces * WORKSPACE_BYTES + placeholder_gradients(setting, ledger)
-    last_layer = maximum(rebuilt, _one_layer(setting, ledger))
+    last_layer = maximum(rebuilt, _one_layer(ledger))
 
     def instant(
-        when: str, gradients: Number, activations: Number, loss: Number = 0,
-        temporaries: Number = 0, stepped: bool = False,
+        when: str,
+        gradients: Number,
+        activations: Number,
+        loss: Number = 0,
+        temporaries: Number = 0,
+        stepped: bool = False,
     ) -> Instant:
         moments = held.optimizer_states if stepped or setting.plan.iteration == "steady" else 0
         sizes = (
-            held.parameters, held.master_weights, gradients, moments, activations, loss, buffers,
+            held.parameters,
+            held.master_weights,
+            gradients,
+            moments,
+            activations,
+            loss,
+            buffers,
             temporaries + fixed,
         )
         return Instant(when=when, categories=dict(zip(CATEGORIES, sizes, strict=True)))
@@ -100,8 +110,13 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
             instant("end of forward", early, alive, loss),
             instant("first backward", early, alive + rebuilt, temporaries=transient),
             instant("end of backward", held.gradients, last_layer, temporaries=transient),
-            instant("optimizer step", held.gradients, 0,
-                    temporaries=step_temporaries(setting, ledger, held), stepped=True),
+            instant(
+                "optimizer step",
+                held.gradients,
+                0,
+                temporaries=step_temporaries(setting, ledger, held),
+                stepped=True,
+            ),
         ),
     )
 
@@ -124,7 +139,7 @@ def _live_losses(setting: Setting) -> Number:
     return setting.grad_acc if setting.plan.schedule == "gpipe" else 1
 
 
-def _one_layer(setting: Setting, ledger: StageLedger) -> Number:
+def _one_layer(ledger: StageLedger) -> Number:
     return largest(
         union_bytes(tensor for op in operations for tensor in op.saves)
         for operations in ledger.layers.values()
@@ -174,7 +189,9 @@ def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Num
     if setting.runtime.optimizer_step == "foreach":
         each = dtype(recipe.master or recipe.weights).bytes
         temporaries = sharded(
-            setting, ledger.weights(), lambda w: w.numel * each if w.trains else 0,
+            setting,
+            ledger.weights(),
+            lambda w: w.numel * each if w.trains else 0,
             setting.zero >= 1,
         )
     copies = setting.runtime.step_copies if setting.zero == 1 else 0

@@ -30,7 +30,9 @@ def states(setting: Setting, ledger: StageLedger) -> States:
     parameters it stores, and at stage 2 merely keeps them gathered as well.
     """
     weights = ledger.weights()
-    stored = setting.zero == 3 or (setting.zero == 2 and setting.runtime.sharding == "fully-sharded")
+    stored = setting.zero == 3 or (
+        setting.zero == 2 and setting.runtime.sharding == "fully-sharded"
+    )
     recipe = setting.precision
     gradient = dtype(recipe.gradients).bytes + (
         dtype(recipe.accumulation).bytes if recipe.accumulation else 0

@@ -18,12 +18,31 @@ LARGEST = 10**9
 """No degree, batch or length is past this: a typing error, and a bound on the arithmetic."""
 
 _COUNTS = (
-    "tp", "pp", "vpp", "cp", "ep", "etp", "dp", "hsdp_shard", "mbs", "gbs", "grad_acc", "seq",
-    "first_stage_layers", "last_stage_layers", "lora_rank",
+    "tp",
+    "pp",
+    "vpp",
+    "cp",
+    "ep",
+    "etp",
+    "dp",
+    "hsdp_shard",
+    "mbs",
+    "gbs",
+    "grad_acc",
+    "seq",
+    "first_stage_layers",
+    "last_stage_layers",
+    "lora_rank",
 )
 _WORDS = (
-    "schedule", "optimizer_step", "recompute", "recompute_method", "attention",
-    "moe_dispatcher", "lora_base", "iteration",
+    "schedule",
+    "optimizer_step",
+    "recompute",
+    "recompute_method",
+    "attention",
+    "moe_dispatcher",
+    "lora_base",
+    "iteration",
 )
 _WORD_LISTS = ("recompute_modules", "lora_targets")
 
@@ -32,7 +51,9 @@ def positive(field: str, value: object) -> int:
     """The value, if it is a whole number that a degree, a batch or a length can be."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST:
         raise InputError(
-            field=field, value=value, problem="is not a positive whole number",
+            field=field,
+            value=value,
+            problem="is not a positive whole number",
             accepted=f"1 to {LARGEST}",
         )
     return value
@@ -64,7 +85,9 @@ def check_refused(plan: Plan) -> None:
     for name, asked in refused.items():
         if asked:
             raise NotModelledError(
-                field=name, value=getattr(plan, name), problem="is not modelled yet",
+                field=name,
+                value=getattr(plan, name),
+                problem="is not modelled yet",
                 accepted=f"leave {name} out",
             )
 
@@ -95,7 +118,9 @@ def _check_moe_numbers(plan: Plan) -> None:
             continue
         if not (isinstance(value, int | float) and least <= value <= 1000.0):
             raise InputError(
-                field=name, value=value, problem="is out of range",
+                field=name,
+                value=value,
+                problem="is out of range",
                 accepted=f"{least:g} to 1000",
             )
 
@@ -111,22 +136,29 @@ def check_degrees(
         _check_mlp(plan, layer.mlp)
     if plan.ep > 1 and not architecture.is_moe:
         raise InputError(
-            field="ep", value=plan.ep, problem=f"needs experts, and {architecture.name} has none",
+            field="ep",
+            value=plan.ep,
+            problem=f"needs experts, and {architecture.name} has none",
             accepted="1",
         )
     if plan.vpp > 1 and plan.pp == 1:
         raise InputError(
-            field="vpp", value=plan.vpp, problem="needs pipeline stages, and pp is 1",
+            field="vpp",
+            value=plan.vpp,
+            problem="needs pipeline stages, and pp is 1",
             accepted="1, or pp of 2 and more",
         )
     if (plan.vpp > 1) != (plan.schedule == "interleaved"):
         raise InputError(
-            field="schedule", value=plan.schedule, problem=f"contradicts vpp {plan.vpp}",
+            field="schedule",
+            value=plan.schedule,
+            problem=f"contradicts vpp {plan.vpp}",
             accepted="interleaved with vpp of 2 and more, else 1f1b or gpipe",
         )
     if architecture.learned_positions and (plan.seq or 1) > architecture.max_positions:
         raise InputError(
-            field="seq", value=plan.seq,
+            field="seq",
+            value=plan.seq,
             problem=f"is more than the {architecture.max_positions} learnt positions",
             accepted=f"1 to {architecture.max_positions}",
         )
@@ -136,18 +168,25 @@ def _check_runtime(plan: Plan, runtime: Runtime) -> None:
     for axis in ("tp", "pp", "vpp", "cp", "ep"):
         if getattr(plan, axis) > 1 and axis not in runtime.axes:
             raise InputError(
-                field=axis, value=getattr(plan, axis),
-                problem=f"is an axis that {runtime.name} does not have", accepted="1",
+                field=axis,
+                value=getattr(plan, axis),
+                problem=f"is an axis that {runtime.name} does not have",
+                accepted="1",
                 hint="another --runtime",
             )
     if plan.zero not in runtime.zero_stages:
         raise InputError(
-            field="zero", value=plan.zero, problem=f"is a stage that {runtime.name} does not have",
-            accepted=" or ".join(map(str, runtime.zero_stages)), hint="another --runtime",
+            field="zero",
+            value=plan.zero,
+            problem=f"is a stage that {runtime.name} does not have",
+            accepted=" or ".join(map(str, runtime.zero_stages)),
+            hint="another --runtime",
         )
     if plan.sp and plan.tp > 1 and "sp" not in runtime.axes:
         raise InputError(
-            field="sp", value=True, problem=f"is not something that {runtime.name} has",
+            field="sp",
+            value=True,
+            problem=f"is not something that {runtime.name} has",
             accepted="false",
         )
 
@@ -156,14 +195,16 @@ def _check_world(plan: Plan, cluster: Cluster) -> None:
     model_ranks = plan.tp * plan.pp * plan.cp
     if cluster.gpus % model_ranks:
         raise InputError(
-            field="tp × pp × cp", value=f"{plan.tp} × {plan.pp} × {plan.cp} = {model_ranks}",
+            field="tp × pp × cp",
+            value=f"{plan.tp} × {plan.pp} × {plan.cp} = {model_ranks}",
             problem=f"does not divide the {cluster.gpus} GPUs",
             accepted=divisors_text(cluster.gpus),
         )
     dp = cluster.gpus // model_ranks
     if plan.dp is not None and plan.dp != dp:
         raise InputError(
-            field="dp", value=plan.dp,
+            field="dp",
+            value=plan.dp,
             problem=f"× tp {plan.tp} × pp {plan.pp} × cp {plan.cp} is not {cluster.gpus} GPUs",
             accepted=str(dp),
             hint=f"--dp {dp}, or leave it out" if dp else "",
@@ -171,13 +212,15 @@ def _check_world(plan: Plan, cluster: Cluster) -> None:
     expert_ranks = plan.ep * (plan.etp or 1)
     if (dp * plan.cp * plan.tp) % expert_ranks:
         raise InputError(
-            field="ep × etp", value=f"{plan.ep} × {plan.etp} = {expert_ranks}",
+            field="ep × etp",
+            value=f"{plan.ep} × {plan.etp} = {expert_ranks}",
             problem=f"does not divide tp {plan.tp} × cp {plan.cp} × dp {dp}",
             accepted=divisors_text(dp * plan.cp * plan.tp),
         )
     if plan.hsdp_shard is not None and (plan.zero == 0 or (dp * plan.cp) % plan.hsdp_shard):
         raise InputError(
-            field="hsdp_shard", value=plan.hsdp_shard,
+            field="hsdp_shard",
+            value=plan.hsdp_shard,
             problem="needs ZeRO" if plan.zero == 0 else f"does not divide dp × cp = {dp * plan.cp}",
             accepted=divisors_text(dp * plan.cp),
         )
@@ -186,7 +229,9 @@ def _check_world(plan: Plan, cluster: Cluster) -> None:
 def _check_divides(field: str, degree: int | None, number: int, what: str) -> None:
     if degree and number % degree:
         raise InputError(
-            field=field, value=degree, problem=f"does not divide the {number} {what}",
+            field=field,
+            value=degree,
+            problem=f"does not divide the {number} {what}",
             accepted=divisors_text(number, limit=max(8 * degree, 64)),
         )
 
@@ -197,8 +242,10 @@ def _check_mixer(plan: Plan, mixer: Attention | LatentAttention) -> None:
         _check_divides("tp", plan.tp, mixer.kv_heads, "key-value heads")
         if plan.cp > 1 and mixer.window is not None:
             raise NotModelledError(
-                field="cp", value=plan.cp,
-                problem="is not modelled together with sliding-window attention", accepted="1",
+                field="cp",
+                value=plan.cp,
+                problem="is not modelled together with sliding-window attention",
+                accepted="1",
             )
 
 
@@ -212,8 +259,11 @@ def _check_mlp(plan: Plan, mlp: MLP | MoE) -> None:
         _check_divides("tp", plan.tp, mlp.shared.intermediate, "units of the shared expert")
     if plan.tp > 1 and not plan.sp:
         raise InputError(
-            field="sp", value=False, problem="cannot be off with experts and tp > 1",
-            accepted="true", hint="Megatron asks for --sequence-parallel here",
+            field="sp",
+            value=False,
+            problem="cannot be off with experts and tp > 1",
+            accepted="true",
+            hint="Megatron asks for --sequence-parallel here",
         )
 
 
@@ -225,14 +275,16 @@ def check_setting(setting: Setting, plan: Plan) -> None:
     split = math.lcm(pieces, plan.cp * (plan.tp if setting.sp else 1))
     if seq % split:
         raise InputError(
-            field="seq", value=seq,
+            field="seq",
+            value=seq,
             problem=f"cannot be split over cp {plan.cp} and tp {plan.tp}: no multiple of {split}",
             accepted=f"{max(1, seq // split) * split} or {ceil_div(seq, split) * split} (the nearest)",
         )
     if plan.vpp > 1 and setting.grad_acc % plan.pp:
         low = max(1, setting.grad_acc // plan.pp) * plan.pp
         raise InputError(
-            field="grad_acc", value=setting.grad_acc,
+            field="grad_acc",
+            value=setting.grad_acc,
             problem=f"is no multiple of pp {plan.pp}, which interleaving asks for",
             accepted=f"{low} or {ceil_div(setting.grad_acc, plan.pp) * plan.pp} (the nearest)",
         )
@@ -243,19 +295,23 @@ def _check_adapters(setting: Setting, plan: Plan) -> None:
     if plan.lora_rank is None:
         if plan.lora_base is not None:
             raise InputError(
-                field="lora_base", value=plan.lora_base,
+                field="lora_base",
+                value=plan.lora_base,
                 problem="needs adapters: a quantised base does not train",
                 accepted="with --lora-rank",
             )
         return
     if plan.lora_rank > setting.architecture.hidden:
         raise InputError(
-            field="lora_rank", value=plan.lora_rank,
+            field="lora_rank",
+            value=plan.lora_rank,
             problem=f"is more than the hidden size {setting.architecture.hidden}",
             accepted=f"1 to {setting.architecture.hidden}",
         )
     if not plan.lora_targets:
         raise InputError(
-            field="lora_targets", value="()", problem="names no layer",
+            field="lora_targets",
+            value="()",
+            problem="names no layer",
             accepted=", ".join(_choices(LoraTarget)),
         )

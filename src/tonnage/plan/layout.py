@@ -67,14 +67,17 @@ def _chunk_sizes(layers: int, plan: Plan) -> list[list[int]]:
     """Layers of each chunk, by round and by stage."""
     if plan.pp > layers:
         raise InputError(
-            field="pp", value=plan.pp, problem=f"is more than the {layers} layers",
+            field="pp",
+            value=plan.pp,
+            problem=f"is more than the {layers} layers",
             accepted=f"1 to {layers}",
         )
     slots = _stage_slots(layers, plan)
     for count in slots:
         if count % plan.vpp:
             raise InputError(
-                field="vpp", value=plan.vpp,
+                field="vpp",
+                value=plan.vpp,
                 problem=f"does not divide the {count} layers of a pipeline stage",
                 accepted=divisors_text(count),
             )
@@ -83,7 +86,8 @@ def _chunk_sizes(layers: int, plan: Plan) -> list[list[int]]:
     sizes[-1][-1] -= plan.account_for_loss
     if min(sizes[0][0], sizes[-1][-1]) < 0:
         raise InputError(
-            field="pp", value=plan.pp,
+            field="pp",
+            value=plan.pp,
             problem="leaves no layer's place on an end stage for the embedding and the loss",
             accepted="fewer stages, or no account_for_embedding and account_for_loss",
         )
@@ -116,8 +120,11 @@ def _uneven(layers: int, places: int, rest: int, free: int, plan: Plan) -> Input
     if places == layers and (layers + 2) % plan.pp == 0:
         hint = "--account-for-embedding --account-for-loss make it even"
     return InputError(
-        field="pp", value=plan.pp, problem=f"does not divide the {places} layers{counted}",
-        accepted=divisors_text(places), hint=hint,
+        field="pp",
+        value=plan.pp,
+        problem=f"does not divide the {places} layers{counted}",
+        accepted=divisors_text(places),
+        hint=hint,
     )
 
 

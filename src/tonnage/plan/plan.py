@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Schedule: TypeAlias = Literal["1f1b", "gpipe", "interleaved", "zero-bubble", "dualpipe", "dualpipev"]
+Schedule: TypeAlias = Literal[
+    "1f1b", "gpipe", "interleaved", "zero-bubble", "dualpipe", "dualpipev"
+]
 Recompute: TypeAlias = Literal["none", "selective", "full"]
 RecomputeMethod: TypeAlias = Literal["uniform", "block"]
 RecomputeModule: TypeAlias = Literal["core_attn", "mlp", "moe", "layernorm", "activation"]

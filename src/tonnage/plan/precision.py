@@ -81,9 +81,14 @@ _RECIPES = (
         "fp16 fp16 fp16 fp32 fp32 fp32",
         master="fp32",
     ),
-    _recipe("fp16-no-master", "fp16 weights and gradients, fp32 moments, no master",
-            "fp16 fp16 fp16 fp16 fp16 fp32"),
-    _recipe("fp16-amp", "fp32 weights and gradients, fp16 autocast", "fp32 fp16 fp16 fp32 fp32 fp32"),
+    _recipe(
+        "fp16-no-master",
+        "fp16 weights and gradients, fp32 moments, no master",
+        "fp16 fp16 fp16 fp16 fp16 fp32",
+    ),
+    _recipe(
+        "fp16-amp", "fp32 weights and gradients, fp16 autocast", "fp32 fp16 fp16 fp32 fp32 fp32"
+    ),
     _recipe(
         "bf16-mixed",
         "bf16 weights, fp32 gradients and master (Megatron's --bf16)",
@@ -103,12 +108,21 @@ _RECIPES = (
         accumulation="fp32",
         master="fp32",
     ),
-    _recipe("bf16-no-master", "bf16 weights and gradients, fp32 moments, no master",
-            "bf16 bf16 bf16 bf16 bf16 fp32"),
-    _recipe("bf16-no-master-fp32-grads", "bf16 weights, fp32 gradients and moments, no master",
-            "bf16 bf16 bf16 fp32 fp32 fp32"),
-    _recipe("bf16-amp", "fp32 weights and gradients, bf16 autocast or FSDP mixed precision",
-            "fp32 bf16 bf16 fp32 fp32 fp32"),
+    _recipe(
+        "bf16-no-master",
+        "bf16 weights and gradients, fp32 moments, no master",
+        "bf16 bf16 bf16 bf16 bf16 fp32",
+    ),
+    _recipe(
+        "bf16-no-master-fp32-grads",
+        "bf16 weights, fp32 gradients and moments, no master",
+        "bf16 bf16 bf16 fp32 fp32 fp32",
+    ),
+    _recipe(
+        "bf16-amp",
+        "fp32 weights and gradients, bf16 autocast or FSDP mixed precision",
+        "fp32 bf16 bf16 fp32 fp32 fp32",
+    ),
     _recipe("bf16", "pure bf16: weights, gradients and moments", "bf16 bf16 bf16 bf16 bf16 bf16"),
     _recipe(
         "fp8",

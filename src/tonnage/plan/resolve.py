@@ -96,7 +96,7 @@ def _fill_choices(
     for name in ("seq", "precision", "zero"):
         if name in filled:
             notes.append(f"{name} {filled[name]}: not given, {_why(name, profile)}")
-    if "sp" in filled and filled["sp"]:
+    if filled.get("sp"):
         notes.append("sequence parallelism on: not given, the usual choice with tp > 1")
     return dataclasses.replace(plan, **filled)  # type: ignore[arg-type]
 
@@ -108,7 +108,7 @@ def _why(name: str, profile: Runtime) -> str:
 
 
 def _fill_batch(plan: Plan, cluster: Cluster, notes: list[str]) -> Plan:
-    """dp from the ranks that are left; gbs and grad_acc from each other."""
+    """Take dp from the ranks that are left, and gbs and grad_acc from each other."""
     dp = cluster.gpus // (plan.tp * plan.pp * plan.cp)
     share = plan.mbs * dp
     if plan.gbs is None and plan.grad_acc is None:
@@ -130,13 +130,15 @@ def _accumulation(plan: Plan, gbs: int, dp: int) -> int:
     if remainder or grad_acc == 0:
         nearest = [count for count in (grad_acc * share, (grad_acc + 1) * share) if count]
         raise InputError(
-            field="gbs", value=gbs,
+            field="gbs",
+            value=gbs,
             problem=f"is not a multiple of mbs {plan.mbs} × dp {dp} = {share}",
             accepted=" or ".join(map(str, nearest)) + " (the nearest)",
         )
     if plan.grad_acc is not None and plan.grad_acc != grad_acc:
         raise InputError(
-            field="grad_acc", value=plan.grad_acc,
+            field="grad_acc",
+            value=plan.grad_acc,
             problem=f"contradicts gbs {gbs} = mbs {plan.mbs} × grad_acc × dp {dp}",
             accepted=str(grad_acc),
         )

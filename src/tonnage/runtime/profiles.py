@@ -119,6 +119,8 @@ def runtime(name: str, field: str = "runtime") -> Runtime:
         return RUNTIMES[name.strip().lower()]
     except KeyError:
         raise InputError(
-            field=field, value=name, problem="is not a runtime that is modelled",
+            field=field,
+            value=name,
+            problem="is not a runtime that is modelled",
             accepted=", ".join(RUNTIMES),
         ) from None

@@ -125,7 +125,9 @@ def with_habits(runtime: Runtime, habits: Iterable[tuple[str, str]]) -> Runtime:
     for name, text in habits:
         if name not in habit_names():
             raise InputError(
-                field="habit", value=name, problem="is not a habit",
+                field="habit",
+                value=name,
+                problem="is not a habit",
                 accepted=", ".join(habit_names()),
             )
         changes[name] = _parse_habit(name, text, hints[name])
@@ -157,5 +159,6 @@ def _parse_habit(name: str, text: str, hint: object) -> object:
         accepted = "a number from 0 to 1"
     else:
         return text
-    raise InputError(field=f"habit {name}", value=text, problem="is not a value of this habit",
-                     accepted=accepted)
+    raise InputError(
+        field=f"habit {name}", value=text, problem="is not a value of this habit", accepted=accepted
+    )

@@ -32,7 +32,9 @@ class Efficiency:
             value = getattr(self, name)
             if not (isinstance(value, int | float) and 0.0 < value <= 1.0):
                 raise InputError(
-                    field=f"efficiency.{name}", value=value, problem="is not a share of peak",
+                    field=f"efficiency.{name}",
+                    value=value,
+                    problem="is not a share of peak",
                     accepted="over 0, at most 1",
                 )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tonnage.algebra import Number, ceil_div, largest, maximum, total
 from tonnage.cluster import Cluster
 from tonnage.ledger import Operations, StageLedger
+from tonnage.ledger.flops import layers_recomputed
 from tonnage.ledger.layer import recomputed_modules
 from tonnage.ledger.optimizer import step_traffic
 from tonnage.plan import Setting
@@ -68,8 +69,11 @@ class StepTime:
 
 
 _AXIS_PARTS = {
-    "tp": "tensor_parallel", "cp": "context_parallel", "ep": "expert_parallel",
-    "etp": "expert_parallel", "pp": "pipeline_sends",
+    "tp": "tensor_parallel",
+    "cp": "context_parallel",
+    "ep": "expert_parallel",
+    "etp": "expert_parallel",
+    "pp": "pipeline_sends",
 }
 
 
@@ -115,17 +119,25 @@ def _stage_time(
         backward = backward + counts[layer] * total(
             backward_seconds(setting, rate, op) for op in operations
         )
-        recompute = recompute + again[layer] * once + counts[layer] * total(
-            forward_seconds(setting, rate, op) for op in _selected(setting, operations)
+        recompute = (
+            recompute
+            + again[layer] * once
+            + counts[layer]
+            * total(forward_seconds(setting, rate, op) for op in _selected(setting, operations))
         )
         kept = counts[layer] - again[layer]
         for count, rebuilt in ((kept, False), (again[layer], True)):
             if count:
-                traffic += layer_traffic(setting, operations, count * setting.grad_acc, rebuilt=rebuilt)
+                traffic += layer_traffic(
+                    setting, operations, count * setting.grad_acc, rebuilt=rebuilt
+                )
     traffic += pipeline_traffic(setting, ledger)
     exposed = _exposed(setting, traffic, cluster, efficiency)
     return StageTime(
-        forward=forward, backward=backward, recompute=recompute, exposed=exposed,
+        forward=forward,
+        backward=backward,
+        recompute=recompute,
+        exposed=exposed,
         traffic=(*traffic, *data_parallel_traffic(setting, ledger)),
     )
 
@@ -137,7 +149,6 @@ def _selected(setting: Setting, operations: Operations) -> Operations:
 
 def _recomputed_layers(setting: Setting, ledger: StageLedger) -> dict[object, int]:
     """Layers of each kind that full recomputation runs again on this stage."""
-    from tonnage.ledger.flops import layers_recomputed
 
     again = layers_recomputed(setting, (ledger.stage,))
     return {layer: again.get(layer, 0) for layer in ledger.layers}
@@ -158,7 +169,11 @@ def _exposed(
 
 
 def _exposed_data_parallel(
-    setting: Setting, ledger: StageLedger, stage: StageTime, cluster: Cluster, efficiency: Efficiency
+    setting: Setting,
+    ledger: StageLedger,
+    stage: StageTime,
+    cluster: Cluster,
+    efficiency: Efficiency,
 ) -> Number:
     """Gradient and parameter traffic beyond the compute that it can hide behind.
 

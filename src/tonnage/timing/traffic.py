@@ -43,7 +43,11 @@ class Traffic:
 def mesh_axes(setting: Setting) -> dict[str, Axis]:
     """The axes of the grid; with HSDP also the shard groups and the replicas of each."""
     found = axes(
-        tp=setting.tp, cp=setting.cp, dp=setting.dp, pp=setting.plan.pp, ep=setting.ep,
+        tp=setting.tp,
+        cp=setting.cp,
+        dp=setting.dp,
+        pp=setting.plan.pp,
+        ep=setting.ep,
         etp=setting.etp,
     )
     whole = found["dp_cp"]
@@ -87,13 +91,13 @@ def pipeline_traffic(setting: Setting, ledger: StageLedger) -> list[Traffic]:
     onward = plan.vpp - stage.head
     back = plan.vpp - stage.embedding
     axis = mesh_axes(setting)["pp"]
+    sends = (
+        (Collective(kind="send", axis="pp", bytes=size, phase="forward"), onward),
+        (Collective(kind="send", axis="pp", bytes=size, phase="backward"), back),
+    )
     return [
-        Traffic(
-            collective=Collective(kind="send", axis="pp", bytes=size, phase=phase),
-            axis=axis,
-            count=chunks * setting.grad_acc,
-        )
-        for phase, chunks in (("forward", onward), ("backward", back))
+        Traffic(collective=send, axis=axis, count=chunks * setting.grad_acc)
+        for send, chunks in sends
         if chunks
     ]
 
