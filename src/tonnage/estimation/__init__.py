@@ -2,5 +2,14 @@
 
 from tonnage.estimation.answer import SCHEMA_VERSION, Estimate
 from tonnage.estimation.estimate import Limits, estimate
+from tonnage.estimation.explain import ROWS, Explanation, explain
 
-__all__ = ["SCHEMA_VERSION", "Estimate", "Limits", "estimate"]
+__all__ = [
+    "ROWS",
+    "SCHEMA_VERSION",
+    "Estimate",
+    "Explanation",
+    "Limits",
+    "estimate",
+    "explain",
+]

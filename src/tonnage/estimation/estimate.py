@@ -297,6 +297,7 @@ def _not_modelled(resolved: Resolved) -> tuple[str, ...]:
         )
     if architecture.mtp_layers:
         missing.append(
-            f"{architecture.mtp_layers} multi-token-prediction layers that the config names: not trained"
+            f"{architecture.mtp_layers} multi-token-prediction layers that the config names: "
+            "not trained"
         )
     return tuple(missing)

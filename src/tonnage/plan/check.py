@@ -278,17 +278,21 @@ def check_setting(setting: Setting, plan: Plan) -> None:
             field="seq",
             value=seq,
             problem=f"cannot be split over cp {plan.cp} and tp {plan.tp}: no multiple of {split}",
-            accepted=f"{max(1, seq // split) * split} or {ceil_div(seq, split) * split} (the nearest)",
+            accepted=_nearest_multiples(seq, split),
         )
     if plan.vpp > 1 and setting.grad_acc % plan.pp:
-        low = max(1, setting.grad_acc // plan.pp) * plan.pp
         raise InputError(
             field="grad_acc",
             value=setting.grad_acc,
             problem=f"is no multiple of pp {plan.pp}, which interleaving asks for",
-            accepted=f"{low} or {ceil_div(setting.grad_acc, plan.pp) * plan.pp} (the nearest)",
+            accepted=_nearest_multiples(setting.grad_acc, plan.pp),
         )
     _check_adapters(setting, plan)
+
+
+def _nearest_multiples(number: int, of: int) -> str:
+    below, above = number // of * of, ceil_div(number, of) * of
+    return f"{below} or {above} (the nearest)" if below else f"{above} (the nearest)"
 
 
 def _check_adapters(setting: Setting, plan: Plan) -> None:

@@ -114,7 +114,8 @@ def _fill_batch(plan: Plan, cluster: Cluster, notes: list[str]) -> Plan:
     if plan.gbs is None and plan.grad_acc is None:
         grad_acc = DEFAULT_MICROBATCHES_PER_STAGE * plan.pp if plan.pp > 1 else 1
         notes.append(
-            f"global batch {share * grad_acc}: not given, mbs {plan.mbs} × grad_acc {grad_acc} × dp {dp}"
+            f"global batch {share * grad_acc}: not given, "
+            f"mbs {plan.mbs} × grad_acc {grad_acc} × dp {dp}"
         )
     elif plan.gbs is None:
         assert plan.grad_acc is not None

@@ -99,6 +99,8 @@ class Setting:
     @property
     def expert_shard(self) -> Number:
         """Ranks that expert parameters are sharded over under ZeRO."""
+        if self.plan.hsdp_shard is None:
+            return self.expert_replicas
         return minimum(self.expert_replicas, self.shard)
 
     @property
