@@ -99,6 +99,14 @@ def largest(values: Iterable[Number]) -> Number:
     return result
 
 
+def sample(value: Number) -> Number:
+    """Something hashable that tells two widths apart: of a column, its first element.
+
+    Widths of one model that a column of degrees divides differ everywhere or nowhere.
+    """
+    return int(value.flat[0]) if is_array(value) else value
+
+
 def _choose(left: Number, right: Number, *, array: str, symbol: str, scalar: Any) -> Number:
     if is_array(left) or is_array(right):
         return getattr(sys.modules["numpy"], array)(left, right)

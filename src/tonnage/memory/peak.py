@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, largest, maximum, total, where
+from tonnage.algebra import Number, largest, maximum, sample, total, where
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger, loss_bytes, weights_of
 from tonnage.ledger.embedding import token_table
@@ -166,7 +166,7 @@ def placeholder_gradients(setting: Setting, ledger: StageLedger) -> Number:
     if not setting.runtime.placeholder_gradients:
         return 0
     shapes = {
-        (weight.name, weight.shape): weight.shape
+        (weight.name, *map(sample, weight.shape)): weight.shape
         for operations in ledger.layers.values()
         for weight in weights_of(operations)
         if weight.trains and weight.base
