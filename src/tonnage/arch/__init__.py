@@ -1,22 +1,14 @@
 """What is trained: `Architecture`, config.json -> `Architecture`, and a catalog."""
 
-from tonnage.arch.architecture import (
-    LAYERNORM,
-    MLP,
-    RMSNORM,
-    Architecture,
-    Attention,
-    FeedForward,
-    LatentAttention,
-    Layer,
-    Mixer,
-    MoE,
-    Norm,
-    VisionTower,
-)
+from tonnage.arch.architecture import Architecture
 from tonnage.arch.catalog import catalog_names
 from tonnage.arch.config import read_config
+from tonnage.arch.feed_forward import MLP, FeedForward, MoE
+from tonnage.arch.layer import Layer, Mixer
 from tonnage.arch.load import load
+from tonnage.arch.mixer import Attention, LatentAttention
+from tonnage.arch.norm import LAYERNORM, RMSNORM, Norm
+from tonnage.arch.vision import VisionTower
 
 __all__ = [
     "LAYERNORM",

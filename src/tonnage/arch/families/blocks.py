@@ -6,16 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from tonnage.arch.architecture import (
-    MLP,
-    RMSNORM,
-    Architecture,
-    Attention,
-    Layer,
-    MoE,
-    Norm,
-)
+from tonnage.arch.architecture import Architecture
+from tonnage.arch.feed_forward import MLP, MoE
 from tonnage.arch.keys import DEEPEST, Keys
+from tonnage.arch.layer import Layer
+from tonnage.arch.mixer import Attention
+from tonnage.arch.norm import RMSNORM, Norm
 
 ACTIVATIONS: Final = frozenset(
     {

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tonnage.arch.architecture import MLP, RMSNORM, Architecture, LatentAttention, Layer, MoE
+from tonnage.arch.architecture import Architecture
 from tonnage.arch.families.blocks import decoder, gated_mlp, layer_count, mixture
+from tonnage.arch.feed_forward import MLP, MoE
 from tonnage.arch.keys import DEEPEST, Keys
+from tonnage.arch.layer import Layer
+from tonnage.arch.mixer import LatentAttention
+from tonnage.arch.norm import RMSNORM
 
 
 def read_deepseek_v2(keys: Keys) -> Architecture:

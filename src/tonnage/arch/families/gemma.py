@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from tonnage.arch.architecture import MLP, RMSNORM, Architecture, Attention, Layer
+from tonnage.arch.architecture import Architecture
 from tonnage.arch.families.blocks import (
     FULL,
     SLIDING,
@@ -23,7 +23,11 @@ from tonnage.arch.families.blocks import (
     pre_norm_layer,
     windowed,
 )
+from tonnage.arch.feed_forward import MLP
 from tonnage.arch.keys import DEEPEST, Keys
+from tonnage.arch.layer import Layer
+from tonnage.arch.mixer import Attention
+from tonnage.arch.norm import RMSNORM
 
 HEAD_DIM: Final = 256
 WINDOW: Final = 4096

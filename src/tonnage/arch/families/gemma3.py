@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tonnage.arch.architecture import (
-    LAYERNORM,
-    MLP,
-    Architecture,
-    Attention,
-    Layer,
-    VisionTower,
-)
+from tonnage.arch.architecture import Architecture
 from tonnage.arch.families.blocks import activation, even_head_dim, layer_count
 from tonnage.arch.families.gemma import read_gemma3_text
+from tonnage.arch.feed_forward import MLP
 from tonnage.arch.keys import Keys
+from tonnage.arch.layer import Layer
+from tonnage.arch.mixer import Attention
+from tonnage.arch.norm import LAYERNORM
+from tonnage.arch.vision import VisionTower
 
 
 def read(keys: Keys) -> Architecture:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.arch.architecture import LAYERNORM, MLP, Architecture, Attention, Layer
+from tonnage.arch.architecture import Architecture
 from tonnage.arch.families.blocks import activation, even_head_dim, layer_count
+from tonnage.arch.feed_forward import MLP
 from tonnage.arch.keys import Keys
+from tonnage.arch.layer import Layer
+from tonnage.arch.mixer import Attention
+from tonnage.arch.norm import LAYERNORM
 
 DROPOUT: Final = 0.1
 """Every dropout of a file that does not say, as GPT2Config has it."""

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from tonnage.arch.architecture import LAYERNORM, MLP, Architecture, Attention, Layer
+from tonnage.arch.architecture import Architecture
 from tonnage.arch.families.blocks import activation, decoder, even_head_dim, layer_count
+from tonnage.arch.feed_forward import MLP
 from tonnage.arch.keys import Keys
+from tonnage.arch.layer import Layer
+from tonnage.arch.mixer import Attention
+from tonnage.arch.norm import LAYERNORM
 
 ROTARY_SHARE: Final = 0.25
 """Share of a head that the rotary embedding turns in a file that does not say."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from tonnage.arch.architecture import Architecture, Attention
+from tonnage.arch.architecture import Architecture
 from tonnage.arch.families.blocks import (
     decoder,
     gated_mlp,
@@ -15,6 +15,7 @@ from tonnage.arch.families.blocks import (
     pre_norm_layer,
 )
 from tonnage.arch.keys import Keys
+from tonnage.arch.mixer import Attention
 
 MISTRAL_WINDOW: Final = 4096
 """The window of a Mistral file without the key (v0.1's); null turns it off (v0.3)."""

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from tonnage.arch.architecture import MLP, Architecture, Attention, Layer, Norm
+from tonnage.arch.architecture import Architecture
 from tonnage.arch.families.blocks import activation, decoder, even_head_dim, layer_count
+from tonnage.arch.feed_forward import MLP
 from tonnage.arch.keys import Keys
+from tonnage.arch.layer import Layer
+from tonnage.arch.mixer import Attention
+from tonnage.arch.norm import Norm
 
 POSITION_OFFSET: Final = 2
 """Rows of the position table before the first position, left from fairseq's padding index."""

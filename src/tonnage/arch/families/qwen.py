@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from tonnage.arch.architecture import RMSNORM, Architecture, Attention, Layer, MoE
+from tonnage.arch.architecture import Architecture
 from tonnage.arch.families.blocks import (
     FULL,
     SLIDING,
@@ -23,7 +23,11 @@ from tonnage.arch.families.blocks import (
     pre_norm_layer,
     windowed,
 )
+from tonnage.arch.feed_forward import MoE
 from tonnage.arch.keys import Keys
+from tonnage.arch.layer import Layer
+from tonnage.arch.mixer import Attention
+from tonnage.arch.norm import RMSNORM
 
 QWEN3_HEAD_DIM: Final = 128
 """The head of every Qwen3; its files state it, and its class fixes it for those that do not."""

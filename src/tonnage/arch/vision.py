@@ -1,0 +1,33 @@
+"""An image encoder in front of a decoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tonnage.arch.layer import Layer
+from tonnage.arch.norm import LAYERNORM, Norm
+
+
+@dataclass(frozen=True, kw_only=True)
+class VisionTower:
+    """An image encoder in front of the decoder, with the projector that joins them.
+
+    Attributes:
+        hidden: its width.
+        layers: its layers.
+        patch_size: side of a square patch, in pixels.
+        channels: colour channels of a patch.
+        patch_bias: a bias on the patch embedding.
+        positions: learnt position embeddings.
+        final_norm: the norm after the last layer, or None.
+        projector: shapes of the weights between the tower and the decoder.
+    """
+
+    hidden: int
+    layers: tuple[Layer, ...]
+    patch_size: int
+    positions: int
+    channels: int = 3
+    patch_bias: bool = True
+    final_norm: Norm | None = LAYERNORM
+    projector: tuple[tuple[int, ...], ...] = ()
