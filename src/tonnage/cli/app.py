@@ -1,0 +1,99 @@
+"""The verbs, and what happens to what they raise.
+
+A verb is named by the path of its function and imported when it is asked for: `tonnage
+--help` pays for none of them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App
+
+from tonnage.cli.output import make_readable
+from tonnage.version import __version__
+
+_ABOUT = """Weighs a training run before it is launched: memory, FLOPs, communication and time.
+
+tonnage estimate llama-3.1-8b --gpus 8xH100 --seq 8192
+"""
+
+_EPILOGUE = (
+    "Exit codes: 0 ok, 1 failed, 2 usage, 3 does not fit, 4 an optional part is missing, "
+    "130 interrupted. With --debug anywhere an error shows its traceback."
+)
+
+VERBS = {
+    "estimate": ("tonnage.cli.estimate:estimate", "Weigh a run: does it fit, and how long is it."),
+    "models": ("tonnage.cli.models:models", "List the catalog of models."),
+    "devices": ("tonnage.cli.devices:devices", "List the catalog of devices."),
+    "napkin": ("tonnage.cli.napkin:napkin", "The back of the envelope: time, max-params."),
+}
+
+
+def make_app() -> App:
+    """The parser, with every verb registered and none imported."""
+    app = App(
+        name="tonnage",
+        help=_ABOUT,
+        help_epilogue=_EPILOGUE,
+        help_format="plaintext",
+        version=__version__,
+        suppress_keyboard_interrupt=False,
+        print_error=False,
+        exit_on_error=False,
+        result_action="return_value",
+    )
+    for name, (path, summary) in VERBS.items():
+        app.command(path, name=name, help=summary)
+    app.register_install_completion_command(help="Install completion for your shell.")
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: the words after ``tonnage``; None: those of this process.
+
+    Returns:
+        The exit code.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    options = words[: words.index("--")] if "--" in words else words
+    debug = "--debug" in options
+    if debug:
+        words.remove("--debug")
+    make_readable(sys.stdout)
+    make_readable(sys.stderr)
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        return _reader_left()
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if debug:
+            raise
+        from tonnage.cli.failure import report
+
+        return report(error, as_json="--json" in options)
+
+
+def _run(words: list[str]) -> int:
+    try:
+        result = make_app()(words)
+    except SystemExit as stop:  # the installer of completions exits by itself
+        return stop.code if isinstance(stop.code, int) else 1
+    return result if isinstance(result, int) else 0
+
+
+def _reader_left() -> int:
+    """Whoever read stdout has closed it: not an error worth a word."""
+    # The interpreter flushes stdout once more when it ends, and would complain.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1

@@ -1,0 +1,102 @@
+"""``tonnage estimate``: will it fit, how long will it take, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Group, Parameter
+
+from tonnage.cli.flags import plan_changes, with_plan_flags
+from tonnage.cli.limits import LimitFlags
+from tonnage.cli.output import JsonFlag, print_json
+from tonnage.plan import Plan
+
+if TYPE_CHECKING:
+    from tonnage.estimation import Estimate, Explanation
+
+_WHAT = Group("Model, cluster and plan", sort_key=1)
+_NO_LIMITS = LimitFlags()
+
+
+@with_plan_flags
+def estimate(
+    model: Annotated[
+        str,
+        Parameter(group=_WHAT, help="A catalog name, a config.json, a folder, - or a hub name."),
+    ],
+    /,
+    *,
+    gpus: Annotated[
+        str, Parameter(group=_WHAT, metavar="NxDEVICE", help="How many of what, such as 8xH100.")
+    ],
+    plan_file: Annotated[
+        str | None,
+        Parameter(
+            group=_WHAT,
+            metavar="FILE",
+            help="Plan fields as JSON or TOML, or the output of --json. Flags go before it.",
+        ),
+    ] = None,
+    explain: Annotated[
+        str | None,
+        Parameter(
+            group=_WHAT,
+            metavar="ROW",
+            help="Print the formula behind one row of memory, or behind flops, and nothing else.",
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+    limits: LimitFlags = _NO_LIMITS,
+    **flags: Any,
+) -> int:
+    """Weigh a run: does it fit, where do the bytes and the seconds go, how long is it.
+
+    Every blank of the plan is filled in, and the answer says with what. Exit code 3 means
+    that it does not fit; the answer is printed all the same.
+    """
+    from tonnage.arch import load
+    from tonnage.cluster import parse_cluster
+    from tonnage.estimation import estimate as weigh
+
+    cluster = parse_cluster(gpus, field="gpus")
+    plan = _plan(plan_file, plan_changes(flags))
+    within = limits.read()
+    architecture = load(model)
+    if explain is not None:
+        from tonnage.estimation import explain as explain_row
+
+        row = explain.strip().lower().replace("-", "_").replace(" ", "_")
+        return _show_explanation(explain_row(architecture, plan, cluster, row), as_json=as_json)
+    return _show(weigh(architecture, plan, cluster, within), as_json=as_json)
+
+
+def _plan(path: str | None, changes: dict[str, Any]) -> Plan:
+    """The plan of the file, or a blank one, with what the flags say put over it."""
+    if path is None:
+        return Plan(**changes)
+    from tonnage.cli.plan_file import read_plan
+
+    return dataclasses.replace(read_plan(path), **changes)
+
+
+def _show(answer: Estimate, *, as_json: bool) -> int:
+    if as_json:
+        print_json(answer.to_dict())
+    else:
+        from tonnage.report.estimate import print_estimate
+
+        print_estimate(answer)
+    return 0 if answer.fits else 3
+
+
+def _show_explanation(explanation: Explanation, *, as_json: bool) -> int:
+    if as_json:
+        from tonnage.estimation import SCHEMA_VERSION
+
+        print_json({"schema_version": SCHEMA_VERSION, **dataclasses.asdict(explanation)})
+    else:
+        from tonnage.report.explain import print_explanation
+
+        print_explanation(explanation)
+    return 0

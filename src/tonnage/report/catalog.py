@@ -1,0 +1,169 @@
+"""The catalogs of models and devices: their rows, and how a terminal shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tonnage.quantity import format_bytes, format_count, format_rate
+from tonnage.report.layout import Justify, console, listing
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tonnage.arch import Architecture
+    from tonnage.cluster import Device
+
+UNLIMITED = 1_000
+"""Columns of an output that is no terminal: a line is never broken there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRow:
+    """A model of the catalog in numbers.
+
+    Attributes:
+        name: its short name.
+        parameters: all of them.
+        active_parameters: those that one token meets.
+        layers: decoder layers.
+        hidden: width of the residual stream.
+        heads: query heads of the first layer.
+        kv_heads: key-value heads of the first layer; None for latent attention.
+        context: the context length that the config names.
+        family: the config's ``model_type``.
+        source: where the facts come from.
+    """
+
+    name: str
+    parameters: int
+    active_parameters: int
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int | None
+    context: int
+    family: str
+    source: str
+
+
+def model_row(architecture: Architecture) -> ModelRow:
+    """The row of an architecture."""
+    from tonnage.arch import Attention
+    from tonnage.ledger import parameters
+
+    mixer, count = architecture.layers[0].mixer, parameters(architecture)
+    return ModelRow(
+        name=architecture.name,
+        parameters=count.total,
+        active_parameters=count.active,
+        layers=len(architecture.layers),
+        hidden=architecture.hidden,
+        heads=mixer.heads,
+        kv_heads=mixer.kv_heads if isinstance(mixer, Attention) else None,
+        context=architecture.max_positions,
+        family=architecture.family,
+        source=architecture.source,
+    )
+
+
+def device_json(device: Device) -> dict[str, object]:
+    """A device as JSON takes it: SI bytes, bytes and FLOP a second, with sources."""
+    links = {"scale_up": device.scale_up, "network": device.network}
+    return {
+        "name": device.name,
+        "vendor": device.vendor,
+        "memory_bytes": device.memory_bytes,
+        "usable_bytes": device.usable_bytes,
+        "bandwidth": device.bandwidth,
+        "peak": dict(device.peak),
+        "gpus_per_node": device.gpus_per_node,
+        "scale_up_domain": device.scale_up_domain,
+        **{
+            role: {"name": link.name, "bandwidth": link.bandwidth, "source": link.source}
+            for role, link in links.items()
+        },
+        "source": device.source,
+        "sources": dict(device.sources),
+    }
+
+
+def print_models(models: Sequence[ModelRow], screen: Console | None = None) -> None:
+    """Print the models, one a line."""
+    columns: list[tuple[str, Justify]] = [
+        ("name", "left"),
+        ("params", "right"),
+        ("active", "right"),
+        ("layers", "right"),
+        ("hidden", "right"),
+        ("heads", "right"),
+        ("context", "right"),
+        ("family", "left"),
+        ("source", "left"),
+    ]
+    rows = [
+        (
+            model.name,
+            format_count(model.parameters),
+            format_count(model.active_parameters),
+            str(model.layers),
+            str(model.hidden),
+            f"{model.heads}/{model.kv_heads}" if model.kv_heads else f"{model.heads} mla",
+            str(model.context),
+            model.family,
+            model.source,
+        )
+        for model in models
+    ]
+    _print(screen or _screen(), columns, rows)
+
+
+def print_devices(devices: Sequence[Device], screen: Console | None = None) -> None:
+    """Print the devices, one a line; rates are dense, links one device's share one way."""
+    columns: list[tuple[str, Justify]] = [
+        ("name", "left"),
+        ("usable", "right"),
+        ("bandwidth", "right"),
+        ("bf16", "right"),
+        ("fp8", "right"),
+        ("link", "right"),
+        ("node", "right"),
+        ("source", "left"),
+    ]
+    rows = [
+        (
+            device.name,
+            format_bytes(device.usable_bytes),
+            format_rate(device.bandwidth, "B/s"),
+            _peak(device, "bf16"),
+            _peak(device, "fp8"),
+            format_rate(device.scale_up.bandwidth, "B/s"),
+            str(device.gpus_per_node),
+            device.source,
+        )
+        for device in devices
+    ]
+    _print(screen or _screen(), columns, rows)
+
+
+def _peak(device: Device, key: str) -> str:
+    return format_rate(device.peak[key]).removesuffix("LOP/s") if key in device.peak else "-"
+
+
+def _screen() -> Console:
+    screen = console()
+    return screen if screen.is_terminal else console(width=UNLIMITED)
+
+
+def _print(
+    screen: Console, columns: list[tuple[str, Justify]], rows: Sequence[tuple[str, ...]]
+) -> None:
+    """Print a table; columns that the terminal has no room for go, from the right."""
+    widths = [
+        max(len(name), *(len(row[i]) for row in rows)) + 2 for i, (name, _) in enumerate(columns)
+    ]
+    kept = len(columns)
+    while kept > 1 and sum(widths[:kept]) > screen.width:
+        kept -= 1
+    listing(screen, columns[:kept], [row[:kept] for row in rows])

@@ -1,0 +1,127 @@
+"""The look that every report shares: a console, headings, aligned rows, bullets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from rich.table import Column, Table
+from rich.text import Text
+
+from tonnage.report.bars import bar
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDEST = 108
+"""Lines longer than this are hard to read, however wide the terminal is."""
+
+INDENT = 2
+
+Justify: TypeAlias = Literal["left", "right"]
+Cell: TypeAlias = str | Text
+
+
+def console(*, width: int | None = None) -> Console:
+    """A console on stdout that prints text as it is: no markup, no emoji, no guessed colours.
+
+    Args:
+        width: columns; None: those of the terminal, up to `WIDEST`.
+    """
+    import sys
+
+    from rich.console import Console
+
+    made = Console(file=sys.stdout, width=width, markup=False, emoji=False, highlight=False)
+    if width is None and made.width > WIDEST:
+        made.width = WIDEST
+    return made
+
+
+def ascii_only(screen: Console) -> bool:
+    """Whether the output cannot show block characters."""
+    return screen.options.ascii_only
+
+
+def heading(screen: Console, title: str, detail: str = "") -> None:
+    """A blank line and a title."""
+    screen.print()
+    screen.print(Text.assemble((title, "bold"), (f"  {detail}" if detail else "", "dim")))
+
+
+def grid(*columns: Column, gap: int = 2) -> Table:
+    """A table without lines, with ``gap`` spaces between its columns."""
+    return Table(*columns, box=None, padding=(0, gap, 0, 0), pad_edge=False, show_header=False)
+
+
+def share_text(share: float) -> str:
+    """A share in per cent; what is too small for one decimal is not shown as nothing."""
+    return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
+
+
+def print_grid(screen: Console, table: Table) -> None:
+    """Print a table under a heading, without the blanks that fill its last column."""
+    from rich.padding import Padding
+
+    with screen.capture() as captured:
+        screen.print(Padding(table, (0, 0, 0, INDENT), expand=False))
+    for line in captured.get().splitlines():
+        screen.file.write(f"{line.rstrip()}\n")
+
+
+def facts(screen: Console, rows: Iterable[tuple[Cell, Cell, Cell]]) -> None:
+    """Rows of a name, a value and a remark."""
+    table = grid(
+        Column(no_wrap=True), Column(no_wrap=True, justify="right"), Column(style="dim", ratio=1)
+    )
+    for row in rows:
+        table.add_row(*row)
+    print_grid(screen, table)
+
+
+def listing(
+    screen: Console, columns: Sequence[tuple[str, Justify]], rows: Iterable[Sequence[Cell]]
+) -> None:
+    """A table with a header."""
+    table = grid(*(Column(name, justify=side, no_wrap=True) for name, side in columns))
+    table.show_header = True
+    table.header_style = "dim"
+    for row in rows:
+        table.add_row(*row)
+    print_grid(screen, table)
+
+
+def bar_rows(
+    screen: Console, rows: Sequence[tuple[str, float, str]], *, whole: float, style: str
+) -> None:
+    """Rows of a name, a bar, a value and its share of ``whole``, the largest first.
+
+    Args:
+        screen: where to print.
+        rows: name, size and the size as text; those of size zero are left out.
+        whole: what the shares are of. Bars are relative to the largest row.
+        style: colour of the bars.
+    """
+    shown = sorted((row for row in rows if row[1] > 0), key=lambda row: -row[1])
+    longest = max((row[1] for row in shown), default=1.0)
+    names = max((len(name) for name, _, _ in shown), default=0)
+    values = max((len(text) for _, _, text in shown), default=0)
+    width = max(8, screen.width - INDENT - names - values - len("100.0%") - 3 * INDENT)
+    table = grid(
+        Column(no_wrap=True),
+        Column(style=style, width=width, no_wrap=True),
+        Column(no_wrap=True, justify="right"),
+        Column(no_wrap=True, justify="right", style="dim"),
+    )
+    for name, size, text in shown:
+        drawn = bar(size / longest, width, ascii_only=ascii_only(screen))
+        table.add_row(name, drawn, text, share_text(size / whole))
+    print_grid(screen, table)
+
+
+def bullets(screen: Console, lines: Iterable[str]) -> None:
+    """A list, each entry wrapped under its own first word."""
+    table = grid(Column(style="dim", width=1), Column(ratio=1), gap=1)
+    for line in lines:
+        table.add_row("-" if ascii_only(screen) else "•", line)
+    print_grid(screen, table)
