@@ -8,6 +8,14 @@ from tonnage.arch.layer import Layer, Mixer
 from tonnage.arch.load import load
 from tonnage.arch.mixer import Attention, LatentAttention
 from tonnage.arch.norm import LAYERNORM, RMSNORM, Norm
+from tonnage.arch.recurrent import (
+    GatedDelta,
+    LightningAttention,
+    Mamba,
+    Mamba2,
+    Recurrent,
+    ShortConvolution,
+)
 from tonnage.arch.vision import VisionTower
 
 __all__ = [
@@ -17,11 +25,17 @@ __all__ = [
     "Architecture",
     "Attention",
     "FeedForward",
+    "GatedDelta",
     "LatentAttention",
     "Layer",
+    "LightningAttention",
+    "Mamba",
+    "Mamba2",
     "Mixer",
     "MoE",
     "Norm",
+    "Recurrent",
+    "ShortConvolution",
     "VisionTower",
     "catalog_names",
     "load",

@@ -8,8 +8,9 @@ from typing import TypeAlias
 from tonnage.arch.feed_forward import FeedForward
 from tonnage.arch.mixer import Attention, LatentAttention
 from tonnage.arch.norm import Norm
+from tonnage.arch.recurrent import Recurrent
 
-Mixer: TypeAlias = Attention | LatentAttention
+Mixer: TypeAlias = Attention | LatentAttention | Recurrent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,8 +18,8 @@ class Layer:
     """One decoder layer: what mixes positions, what mixes channels, and the norms around them.
 
     Attributes:
-        mixer: the attention or other mixer.
-        mlp: the feed-forward part.
+        mixer: the attention or other mixer; None: the layer mixes channels alone (Nemotron-H).
+        mlp: the feed-forward part; None: the layer mixes positions alone (Mamba).
         mixer_norm: norm of the mixer's input, or None.
         mixer_output_norm: norm of the mixer's output before the residual sum (Gemma 2).
         mlp_norm: norm of the feed-forward input; None where it shares the mixer's.
@@ -27,8 +28,8 @@ class Layer:
         dropout: probability of dropout before each residual sum.
     """
 
-    mixer: Mixer
-    mlp: FeedForward
+    mixer: Mixer | None
+    mlp: FeedForward | None
     mixer_norm: Norm | None
     mlp_norm: Norm | None
     mixer_output_norm: Norm | None = None

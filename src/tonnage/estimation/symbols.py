@@ -102,7 +102,7 @@ def _symbolic(part: Any, symbols: Symbols, suffix: str) -> Any:
             if field.name == "kv_heads" and value == part.heads:
                 letter, meaning = _WIDTHS[Attention, "heads"]
             changes[field.name] = symbols.of(letter + suffix, meaning, value)
-        elif isinstance(value, Attention | LatentAttention | MLP | MoE):
+        elif dataclasses.is_dataclass(value):
             inner = {"expert": "_e", "shared": "_s"}.get(field.name, suffix)
             changes[field.name] = _symbolic(value, symbols, inner)
     replaced: Layer | Any = dataclasses.replace(part, **changes)

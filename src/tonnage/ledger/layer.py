@@ -52,20 +52,23 @@ def layer_operations(setting: Setting, layer: Layer) -> Operations:
         operations.extend(done)
         return output
 
-    first = normed(layer.mixer_norm, "layer.mixer_norm", stream)
-    done, mixed = MIXERS[type(layer.mixer)](setting, layer.mixer, first)
-    operations.extend(done)
-    mixed = normed(layer.mixer_output_norm, "layer.mixer_output_norm", mixed)
-    if not layer.parallel:
-        stream = add(mixed, "layer.middle")
-    shares = layer.parallel and layer.mlp_norm is None
-    second = first if shares else normed(layer.mlp_norm, "layer.mlp_norm", stream)
-    done, fed = FEED_FORWARDS[type(layer.mlp)](setting, layer.mlp, second)
-    operations.extend(done)
-    fed = normed(layer.mlp_output_norm, "layer.mlp_output_norm", fed)
-    if layer.parallel:
-        stream = add(mixed, "layer.middle")
-    add(fed, "layer.output")
+    first = mixed = stream
+    if layer.mixer is not None:
+        first = normed(layer.mixer_norm, "layer.mixer_norm", stream)
+        done, mixed = MIXERS[type(layer.mixer)](setting, layer.mixer, first)
+        operations.extend(done)
+        mixed = normed(layer.mixer_output_norm, "layer.mixer_output_norm", mixed)
+        if not layer.parallel:
+            stream = add(mixed, "layer.middle")
+    if layer.mlp is not None:
+        shares = layer.parallel and layer.mlp_norm is None
+        second = first if shares else normed(layer.mlp_norm, "layer.mlp_norm", stream)
+        done, fed = FEED_FORWARDS[type(layer.mlp)](setting, layer.mlp, second)
+        operations.extend(done)
+        fed = normed(layer.mlp_output_norm, "layer.mlp_output_norm", fed)
+        if layer.parallel:
+            stream = add(mixed, "layer.middle")
+        add(fed, "layer.output")
     return tuple(operations)
 
 

@@ -6,9 +6,10 @@ import math
 import typing
 
 from tonnage.algebra import ceil_div
-from tonnage.arch import MLP, Architecture, Attention, LatentAttention, MoE
+from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
 from tonnage.errors import InputError, NotModelledError
+from tonnage.plan.check_layer import check_layer
 from tonnage.plan.layout import divisors_text
 from tonnage.plan.plan import LoraTarget, Plan
 from tonnage.plan.setting import Setting
@@ -132,8 +133,7 @@ def check_degrees(
     _check_runtime(plan, runtime)
     _check_world(plan, cluster)
     for layer in architecture.kinds():
-        _check_mixer(plan, layer.mixer)
-        _check_mlp(plan, layer.mlp)
+        check_layer(plan, layer)
     if plan.ep > 1 and not architecture.is_moe:
         raise InputError(
             field="ep",
@@ -223,47 +223,6 @@ def _check_world(plan: Plan, cluster: Cluster) -> None:
             value=plan.hsdp_shard,
             problem="needs ZeRO" if plan.zero == 0 else f"does not divide dp × cp = {dp * plan.cp}",
             accepted=divisors_text(dp * plan.cp),
-        )
-
-
-def _check_divides(field: str, degree: int | None, number: int, what: str) -> None:
-    if degree and number % degree:
-        raise InputError(
-            field=field,
-            value=degree,
-            problem=f"does not divide the {number} {what}",
-            accepted=divisors_text(number, limit=max(8 * degree, 64)),
-        )
-
-
-def _check_mixer(plan: Plan, mixer: Attention | LatentAttention) -> None:
-    _check_divides("tp", plan.tp, mixer.heads, "attention heads")
-    if isinstance(mixer, Attention):
-        _check_divides("tp", plan.tp, mixer.kv_heads, "key-value heads")
-        if plan.cp > 1 and mixer.window is not None:
-            raise NotModelledError(
-                field="cp",
-                value=plan.cp,
-                problem="is not modelled together with sliding-window attention",
-                accepted="1",
-            )
-
-
-def _check_mlp(plan: Plan, mlp: MLP | MoE) -> None:
-    if isinstance(mlp, MLP):
-        _check_divides("tp", plan.tp, mlp.intermediate, "units of the MLP")
-        return
-    _check_divides("ep", plan.ep, mlp.experts, "experts")
-    _check_divides("etp", plan.etp, mlp.expert.intermediate, "units of an expert")
-    if mlp.shared is not None:
-        _check_divides("tp", plan.tp, mlp.shared.intermediate, "units of the shared expert")
-    if plan.tp > 1 and not plan.sp:
-        raise InputError(
-            field="sp",
-            value=False,
-            problem="cannot be off with experts and tp > 1",
-            accepted="true",
-            hint="Megatron asks for --sequence-parallel here",
         )
 
 

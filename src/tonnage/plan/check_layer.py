@@ -1,0 +1,93 @@
+"""What one layer makes impossible: degrees that do not divide its heads, widths and experts."""
+
+from __future__ import annotations
+
+import typing
+from typing import Final
+
+from tonnage.arch import (
+    MLP,
+    Attention,
+    FeedForward,
+    GatedDelta,
+    LatentAttention,
+    Layer,
+    LightningAttention,
+    Mamba,
+    Mamba2,
+    Mixer,
+    Recurrent,
+    ShortConvolution,
+)
+from tonnage.errors import InputError, NotModelledError
+from tonnage.plan.layout import divisors_text
+from tonnage.plan.plan import Plan
+
+TP_SPLITS: Final[dict[type, tuple[tuple[str, str], ...]]] = {
+    Attention: (("heads", "attention heads"), ("kv_heads", "key-value heads")),
+    LatentAttention: (("heads", "attention heads"),),
+    GatedDelta: (("key_heads", "key heads"), ("value_heads", "value heads")),
+    LightningAttention: (("heads", "attention heads"),),
+    Mamba: (("inner", "channels of Mamba"),),
+    Mamba2: (("groups", "groups of Mamba-2"), ("heads", "heads of Mamba-2")),
+    ShortConvolution: (("channels", "channels of the convolution"),),
+}
+"""What tensor parallelism splits of each mixer: the field, and its name in an error."""
+
+
+def check_layer(plan: Plan, layer: Layer) -> None:
+    """Check the degrees of a plan against one kind of layer.
+
+    Raises:
+        InputError: a degree does not divide what it splits.
+        NotModelledError: the combination makes sense and is not accounted for.
+    """
+    if layer.mixer is not None:
+        _check_mixer(plan, layer.mixer)
+    if layer.mlp is not None:
+        _check_mlp(plan, layer.mlp)
+
+
+def _check_mixer(plan: Plan, mixer: Mixer) -> None:
+    for field, what in TP_SPLITS.get(type(mixer), ()):
+        _check_divides("tp", plan.tp, getattr(mixer, field), what)
+    if plan.cp == 1:
+        return
+    if isinstance(mixer, Attention) and mixer.window is not None:
+        _refuse_cp(plan, "sliding-window attention")
+    if isinstance(mixer, typing.get_args(Recurrent)):
+        _refuse_cp(plan, "recurrent mixers, whose state would pass from rank to rank")
+
+
+def _refuse_cp(plan: Plan, what: str) -> None:
+    raise NotModelledError(
+        field="cp", value=plan.cp, problem=f"is not modelled together with {what}", accepted="1"
+    )
+
+
+def _check_mlp(plan: Plan, mlp: FeedForward) -> None:
+    if isinstance(mlp, MLP):
+        _check_divides("tp", plan.tp, mlp.intermediate, "units of the MLP")
+        return
+    _check_divides("ep", plan.ep, mlp.experts, "experts")
+    _check_divides("etp", plan.etp, mlp.expert.intermediate, "units of an expert")
+    if mlp.shared is not None:
+        _check_divides("tp", plan.tp, mlp.shared.intermediate, "units of the shared expert")
+    if plan.tp > 1 and not plan.sp:
+        raise InputError(
+            field="sp",
+            value=False,
+            problem="cannot be off with experts and tp > 1",
+            accepted="true",
+            hint="Megatron asks for --sequence-parallel here",
+        )
+
+
+def _check_divides(field: str, degree: int | None, number: int, what: str) -> None:
+    if degree and number % degree:
+        raise InputError(
+            field=field,
+            value=degree,
+            problem=f"does not divide the {number} {what}",
+            accepted=divisors_text(number, limit=max(8 * degree, 64)),
+        )
