@@ -15,9 +15,12 @@ def norm(
     name: str,
     read: Tensor,
     width: Number,
+    weights: Number | None = None,
     modules: tuple[str, ...] = ("layernorm",),
 ) -> tuple[Operations, Tensor]:
     """A normalisation over the last ``width`` elements of ``read``.
+
+    It has as many weights, or ``weights``, where heads are normalised with one for each.
 
     A fused norm keeps its input and, in fp32, one statistic a row (RMSNorm) or two
     (LayerNorm). One written in Python keeps an fp32 copy of the input, the statistic and,
@@ -26,11 +29,12 @@ def norm(
     rows = exact_div(read.elements, width)
     output = Tensor(name=name, elements=read.elements, format=setting.stream)
     trains = setting.plan.lora_rank is None
-    weights = []
+    shape = (width if weights is None else weights,)
+    owned = []
     if spec.weight:
-        weights.append(Weight(name=f"{name}.weight", shape=(width,), trains=trains))
+        owned.append(Weight(name=f"{name}.weight", shape=shape, trains=trains))
     if spec.bias:
-        weights.append(Weight(name=f"{name}.bias", shape=(width,), trains=trains))
+        owned.append(Weight(name=f"{name}.bias", shape=shape, trains=trains))
     eager = setting.runtime.norm == "eager" and spec.kind == "rmsnorm"
     saves = [read.cast(f"{name}.input_fp32", "fp32") if eager and read.format != "fp32" else read]
     if eager and trains:
@@ -44,7 +48,7 @@ def norm(
         inputs=(read,),
         outputs=(output,),
         saves=tuple(saves),
-        weights=tuple(weights),
+        weights=tuple(owned),
         modules=modules,
     )
     return (operation,), output
@@ -62,6 +66,11 @@ def residual(
     output = Tensor(name=name, elements=stream.elements, format=setting.stream)
     mask = (dropout_mask(name, stream.elements),) if dropout > 0 else ()
     operation = Operation(
-        name=name, kind="elementwise", inputs=(branch, stream), outputs=(output,), saves=mask
+        name=name,
+        kind="elementwise",
+        inputs=(branch, stream),
+        outputs=(output,),
+        saves=mask,
+        passes_gradient=not mask,
     )
     return (operation,), output

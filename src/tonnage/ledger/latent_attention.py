@@ -31,11 +31,8 @@ def latent_attention(
     hidden = setting.architecture.hidden
     key_width = spec.nope_head_dim + spec.rope_head_dim
     queries, query = _queries(setting, spec, normed, spec.heads * key_width)
-    pairs, key, value = _keys_and_values(setting, spec, normed)
-    turned = (query.cast("attention.query", setting.format), key)
-    joined = Operation(
-        name="attention.rope", kind="elementwise", inputs=(query, value), outputs=(*turned, value)
-    )
+    pairs, raised = _keys_and_values(setting, spec, normed)
+    joined, (query, key, value) = _join(setting, spec, query, raised)
     shape = Core(
         heads=spec.heads,
         kv_heads=spec.heads,
@@ -43,7 +40,7 @@ def latent_attention(
         value_width=spec.value_head_dim,
         dropout=spec.dropout,
     )
-    core, context = core_attention(setting, shape, *turned, value)
+    core, context = core_attention(setting, shape, query, key, value)
     out = Linear(
         name="attention.output",
         width_in=spec.heads * spec.value_head_dim,
@@ -109,7 +106,7 @@ def _queries(
 
 def _keys_and_values(
     setting: Setting, spec: LatentAttention, normed: Tensor
-) -> tuple[Operations, Tensor, Tensor]:
+) -> tuple[Operations, Tensor]:
     """One latent for keys and values, and one key with position shared by all heads."""
     joint = spec.kv_rank + spec.rope_head_dim
     down = Linear(
@@ -134,7 +131,6 @@ def _keys_and_values(
         setting, spec.norm, name="attention.kv_latent", read=latent, width=spec.kv_rank, modules=()
     )
     entry, full = gather(setting, latent, spec.kv_rank)
-    heads = exact_div(spec.heads, setting.tp)
     per_head = spec.nope_head_dim + spec.value_head_dim
     up = Linear(
         name="attention.kv_up",
@@ -143,14 +139,29 @@ def _keys_and_values(
         split="column",
         target="v_proj",
     )
-    raised, _ = linear(setting, up, _split(setting, full, latent))
-    key_width = spec.nope_head_dim + spec.rope_head_dim
-    key = Tensor(
-        name="attention.key", elements=setting.tokens * heads * key_width, format=setting.format
+    raised, tensor = linear(setting, up, _split(setting, full, latent))
+    return (*reduced, split, *scaled, *entry, *raised), tensor
+
+
+def _join(
+    setting: Setting, spec: LatentAttention, query: Tensor, raised: Tensor
+) -> tuple[Operation, tuple[Tensor, Tensor, Tensor]]:
+    """Turn queries and the shared key by position; join each head's two parts.
+
+    A value that is a view of the up projection keeps all of it alive; a contiguous one
+    only itself.
+    """
+    heads = setting.tokens * exact_div(spec.heads, setting.tp)
+    width = spec.nope_head_dim + spec.rope_head_dim
+    turned = query.cast("attention.query", setting.format)
+    key = Tensor(name="attention.key", elements=heads * width, format=setting.format)
+    value = raised
+    if setting.runtime.qkv == "fused":
+        value = Tensor(
+            name="attention.value", elements=heads * spec.value_head_dim, format=setting.format
+        )
+    outputs = (turned, key, value) if value is not raised else (turned, key)
+    operation = Operation(
+        name="attention.rope", kind="elementwise", inputs=(query, raised), outputs=outputs
     )
-    # A value that is a view of the up projection keeps all of it; a contiguous one only itself.
-    value_width = spec.value_head_dim if setting.runtime.qkv == "fused" else per_head
-    value = Tensor(
-        name="attention.value", elements=setting.tokens * heads * value_width, format=setting.format
-    )
-    return (*reduced, split, *scaled, *entry, *raised), key, value
+    return operation, (turned, key, value)

@@ -200,7 +200,12 @@ def gather(
     else:
         collectives = [Collective(kind="all_reduce", axis="tp", bytes=wire, phase="backward")]
     operation = Operation(
-        name=f"{shard.name}.gather", kind="elementwise", collectives=tuple(collectives)
+        name=f"{shard.name}.gather",
+        kind="communication",
+        inputs=(shard,) if setting.sp else (),
+        outputs=(full,) if setting.sp else (),
+        collectives=tuple(collectives),
+        into_buffer=setting.runtime.gather_buffers > 0,
     )
     return (operation,), full
 
@@ -208,13 +213,20 @@ def gather(
 def scatter(setting: Setting, full: Tensor, width: Number) -> tuple[Operations, Tensor]:
     """Leave a tensor-parallel region: sum the ranks' partial results.
 
-    With sequence parallelism each rank is left with its share of the sequence.
+    With sequence parallelism each rank is left with its share of the sequence, in a new
+    tensor; an all-reduce works in place.
     """
-    shard = Tensor(
-        name=f"{full.name}.reduced", elements=setting.shard_tokens * width, format=full.format
-    )
+    shard = full
+    if setting.sp:
+        shard = Tensor(
+            name=f"{full.name}.reduced", elements=setting.shard_tokens * width, format=full.format
+        )
     operation = Operation(
-        name=f"{full.name}.reduce", kind="elementwise", collectives=sum_over_ranks(setting, full)
+        name=f"{full.name}.reduce",
+        kind="communication",
+        inputs=(full,) if setting.sp else (),
+        outputs=(shard,) if setting.sp else (),
+        collectives=sum_over_ranks(setting, full),
     )
     return (operation,), shard
 

@@ -6,13 +6,15 @@ expert, sent by all-to-all over the expert-parallel ranks, and come back the sam
 
 from __future__ import annotations
 
+import dataclasses
+from dataclasses import dataclass
 from fractions import Fraction
 
-from tonnage.algebra import Number, ceil_div, exact_div
+from tonnage.algebra import Number, ceil_div, exact_div, where
 from tonnage.arch import MoE
 from tonnage.ledger.linear import Linear, Rows, linear
 from tonnage.ledger.mlp import feed_forward, mlp
-from tonnage.ledger.operation import Collective, Operation, Operations, Tensor
+from tonnage.ledger.operation import Collective, CollectiveKind, Operation, Operations, Tensor
 from tonnage.plan import Setting
 
 MODULE = "moe"
@@ -29,11 +31,10 @@ def moe(setting: Setting, spec: MoE, normed: Tensor) -> tuple[Operations, Tensor
     Returns:
         The operations, and the branch ``[shard_tokens, hidden]`` before its residual sum.
     """
-    hidden = setting.architecture.hidden
     copies = routed_tokens(setting, spec)
     routing = _router(setting, spec, normed)
-    arrived = Tensor(name="moe.dispatched", elements=copies * hidden, format=setting.format)
-    dispatch = _exchange(setting, spec, "moe.dispatch", normed, arrived)
+    route = _route(setting, spec, copies)
+    arrived = route.sorted
     rows = Rows(
         read=arrived,
         kept=arrived,
@@ -44,9 +45,10 @@ def moe(setting: Setting, spec: MoE, normed: Tensor) -> tuple[Operations, Tensor
     )
     experts, output = feed_forward(setting, spec.expert, rows, name="moe.expert", module=MODULE)
     branch = Tensor(name="moe.combined", elements=normed.elements, format=setting.format)
-    combine = _exchange(setting, spec, "moe.combine", output, branch)
-    shared = _shared(setting, spec, normed) if spec.shared is not None else ()
-    return (*routing, dispatch, *experts, combine, *shared), branch
+    combined = _combine(setting, route, output, branch)
+    shared, branch = _add_shared(setting, spec, normed, branch)
+    way = _dispatch(setting, route, normed)
+    return (*routing, *way, *experts, *combined, *shared), branch
 
 
 def routed_tokens(setting: Setting, spec: MoE) -> Number:
@@ -102,53 +104,126 @@ def _router(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
     return (*scored, choose)
 
 
-def _exchange(setting: Setting, spec: MoE, name: str, read: Tensor, wrote: Tensor) -> Operation:
-    """Permute and send tokens to their experts, or back; backward does the reverse.
+@dataclass(frozen=True, kw_only=True)
+class _Route:
+    """Tensors on the way of a token to its experts and back, each ``[copies, hidden]``.
+
+    Attributes:
+        permuted: the rank's own copies, sorted by destination.
+        received: what arrived from the other ranks; nothing where one local expert can
+            read it as it is.
+        sorted: what arrived, sorted by local expert: the experts' input.
+    """
+
+    permuted: Tensor
+    received: Tensor
+    sorted: Tensor
+
+
+def _route(setting: Setting, spec: MoE, arriving: Number) -> _Route:
+    hidden = setting.architecture.hidden
+
+    def copies(name: str, rows: Number) -> Tensor:
+        return Tensor(name=f"moe.{name}", elements=rows * hidden, format=setting.format)
+
+    several = where(exact_div(spec.experts, setting.ep) > 1, 1, 0)
+    return _Route(
+        permuted=copies("permuted", setting.shard_tokens * spec.top_k),
+        received=copies("received", arriving * several),
+        sorted=copies("dispatched", arriving),
+    )
+
+
+def _dispatch(setting: Setting, route: _Route, normed: Tensor) -> Operations:
+    """Permute tokens by expert, send them, and sort what arrives by local expert."""
+    if setting.runtime.routing == "index":
+        return (_step("moe.dispatch", (normed,), (route.sorted,)),)
+    return (
+        _step("moe.permute", (normed,), (route.permuted,)),
+        _exchange(setting, route, "moe.dispatch", route.permuted, route.received, inward=True),
+        _step("moe.sort", (route.received,), (route.sorted,)),
+    )
+
+
+def _combine(setting: Setting, route: _Route, output: Tensor, branch: Tensor) -> Operations:
+    """Bring the experts' outputs back and sum them, token by token.
+
+    Megatron's dispatcher still refers to its own copies of the tokens while the outputs
+    come back. Where probabilities are applied after the experts, the outputs are kept.
+    """
+    if setting.runtime.routing == "index":
+        return (_step("moe.combine", (output,), (branch,), saves=(output,)),)
+    unsorted = route.received.cast("moe.unsorted", output.format)
+    returned = route.permuted.cast("moe.returned", output.format)
+    back = _exchange(setting, route, "moe.combine", unsorted, returned, inward=False)
+    return (
+        _step("moe.unsort", (output,), (unsorted,)),
+        dataclasses.replace(back, frames=(route.permuted, route.received, output)),
+        _step("moe.unpermute", (returned,), (branch,)),
+    )
+
+
+def _step(
+    name: str, read: tuple[Tensor, ...], wrote: tuple[Tensor, ...], saves: tuple[Tensor, ...] = ()
+) -> Operation:
+    return Operation(
+        name=name, kind="elementwise", inputs=read, outputs=wrote, saves=saves, modules=(MODULE,)
+    )
+
+
+def _exchange(
+    setting: Setting, route: _Route, name: str, read: Tensor, wrote: Tensor, *, inward: bool
+) -> Operation:
+    """Send tokens to the ranks of their experts, or back; backward does the reverse.
 
     Each way carries every token ``top_k`` times over ``ep``; with tensor-parallel experts
     their group gathers what arrived and reduce-scatters what leaves.
     """
-    hidden = setting.architecture.hidden
-    sent = Tensor(
-        name=name, elements=setting.shard_tokens * spec.top_k * hidden, format=setting.format
+    sent = route.permuted.bytes
+    grouped = sent * setting.etp
+    there: CollectiveKind = "all_gather" if inward else "reduce_scatter"
+    back: CollectiveKind = "reduce_scatter" if inward else "all_gather"
+    collectives = (
+        Collective(kind="all_to_all", axis="ep", bytes=sent, phase="forward"),
+        Collective(kind="all_to_all", axis="ep", bytes=sent, phase="backward"),
+        Collective(kind=there, axis="etp", bytes=grouped, phase="forward"),
+        Collective(kind=back, axis="etp", bytes=grouped, phase="backward"),
     )
-    grouped = Tensor(name=name, elements=sent.elements * setting.etp, format=setting.format)
-    inward = name == "moe.dispatch"
-    collectives = [
-        Collective(kind="all_to_all", axis="ep", bytes=sent.bytes, phase="forward"),
-        Collective(kind="all_to_all", axis="ep", bytes=sent.bytes, phase="backward"),
-        Collective(
-            kind="all_gather" if inward else "reduce_scatter",
-            axis="etp",
-            bytes=grouped.bytes,
-            phase="forward",
-        ),
-        Collective(
-            kind="reduce_scatter" if inward else "all_gather",
-            axis="etp",
-            bytes=grouped.bytes,
-            phase="backward",
-        ),
-    ]
-    # Where probabilities are applied after the experts, their output is kept for the product.
-    kept = () if inward or setting.runtime.routing == "map" else (read,)
     return Operation(
         name=name,
-        kind="elementwise",
+        kind="communication",
         inputs=(read,),
         outputs=(wrote,),
-        saves=kept,
-        collectives=tuple(collectives),
+        collectives=collectives,
         modules=(MODULE,),
     )
 
 
-def _shared(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
+def _add_shared(
+    setting: Setting, spec: MoE, normed: Tensor, branch: Tensor
+) -> tuple[Operations, Tensor]:
+    """The shared expert's output beside the routed ones'."""
+    if spec.shared is None:
+        return (), branch
+    body, output = _shared(setting, spec, normed)
+    both = branch.cast("moe.output", branch.format)
+    add = Operation(
+        name="moe.add_shared",
+        kind="elementwise",
+        inputs=(branch, output),
+        outputs=(both,),
+        modules=(MODULE,),
+        passes_gradient=True,
+    )
+    return (*body, add), both
+
+
+def _shared(setting: Setting, spec: MoE, normed: Tensor) -> tuple[Operations, Tensor]:
     """The shared expert, tensor-parallel like a dense MLP, and the gate some put on it."""
     assert spec.shared is not None
     body, output = mlp(setting, spec.shared, normed, name="moe.shared", module=MODULE)
     if not spec.shared_gate:
-        return body
+        return body, output
     gate = Linear(
         name="moe.shared_gate",
         width_in=setting.architecture.hidden,
@@ -158,11 +233,6 @@ def _shared(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
     )
     tokens = setting.shard_tokens
     scored, score = linear(setting, gate, Rows(read=normed, kept=normed, tokens=tokens, degree=1))
-    scale = Operation(
-        name="moe.shared_scale",
-        kind="elementwise",
-        inputs=(output, score),
-        saves=(output, score),
-        modules=(MODULE,),
-    )
-    return (*body, *scored, scale)
+    scaled = output.cast("moe.shared_scaled", output.format)
+    scale = _step("moe.shared_scale", (output, score), (scaled,), saves=(output, score))
+    return (*body, *scored, scale), scaled

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from tonnage.algebra import Number, total
 from tonnage.dtype import dtype
 
-OperationKind: TypeAlias = Literal["matmul", "attention", "elementwise"]
+OperationKind: TypeAlias = Literal["matmul", "attention", "elementwise", "communication"]
 CollectiveKind: TypeAlias = Literal[
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"
 ]
@@ -105,6 +105,9 @@ class Operation:
             intermediates (flash attention's scores); not counted as model FLOPs.
         collectives: what it sends.
         modules: names under which selective recomputation may pick it.
+        frames: tensors that the calling code still refers to until this operation is done.
+        passes_gradient: the gradient of its output is that of its inputs, without a copy.
+        into_buffer: its outputs lie in a buffer that stays.
     """
 
     name: str
@@ -118,6 +121,9 @@ class Operation:
     flops_inside: Number = 0
     collectives: tuple[Collective, ...] = ()
     modules: tuple[str, ...] = ()
+    frames: tuple[Tensor, ...] = ()
+    passes_gradient: bool = False
+    into_buffer: bool = False
 
 
 Operations: TypeAlias = tuple[Operation, ...]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from tonnage.algebra import Number, largest, total
 from tonnage.arch import Layer
-from tonnage.ledger import Operations, StageLedger, saved_bytes
-from tonnage.ledger.layer import layer_input
+from tonnage.ledger import Operations, StageLedger, Tensor, saved_bytes, saved_tensors
+from tonnage.ledger.layer import layer_input, recomputed_modules
 from tonnage.ledger.operation import union_bytes
+from tonnage.memory.liveness import Walk, walk
 from tonnage.plan import Plan, Setting
 
 
@@ -38,36 +40,63 @@ def kept_by_chunk(setting: Setting, ledger: StageLedger, chunk: tuple[Layer, ...
     return math.ceil(len(chunk) / group_length(plan, len(chunk))) * checkpoint
 
 
-def rebuilt_by_group(setting: Setting, ledger: StageLedger) -> Number:
-    """Bytes that recomputation brings back at once: all that a checkpointed group saves."""
+@dataclass(frozen=True, kw_only=True)
+class Transients:
+    """What lives beside the kept activations while a stage's layers run, in bytes.
+
+    Attributes:
+        forward: beyond what the layer keeps, in its forward pass.
+        backward: beyond what the layer (or checkpointed group) keeps, in its backward pass.
+        last: the same when nothing but that layer is left, its kept tensors included.
+    """
+
+    forward: Number
+    backward: Number
+    last: Number
+
+
+def transients(setting: Setting, ledger: StageLedger) -> Transients:
+    """The largest transients over the kinds of layers that a stage holds."""
+    plain = {
+        layer: walk(setting, ops, saved_by_layer(setting, ops))
+        for layer, ops in ledger.layers.items()
+    }
+    forward = largest(each.forward for each in plain.values())
+    if setting.plan.recompute != "full":
+        kept = {layer: saved_bytes(setting, ops) for layer, ops in ledger.layers.items()}
+        backward = largest(each.backward for each in plain.values())
+        last = largest(kept[layer] + plain[layer].backward for layer in plain)
+        return Transients(forward=forward, backward=backward, last=last)
+    rebuilt = largest(_rebuilt(ledger, plain, group) for group in _groups(setting, ledger))
+    checkpoint = layer_input(setting).bytes
+    return Transients(forward=forward, backward=rebuilt - checkpoint, last=rebuilt)
+
+
+Group: TypeAlias = tuple[tuple[Layer, int], ...]
+
+
+def _groups(setting: Setting, ledger: StageLedger) -> set[Group]:
+    """The distinct groups of layers that full recomputation brings back at once."""
     plan = setting.plan
-    if plan.recompute == "none":
-        return 0
-    if plan.recompute == "selective":
-        whole = {layer: _all_saved(ops) for layer, ops in ledger.layers.items()}
-        return largest(whole[layer] - saved_bytes(setting, ledger.layers[layer]) for layer in whole)
-    kept = {layer: _all_saved(ops) for layer, ops in ledger.layers.items()}
-    groups: set[tuple[tuple[Layer, int], ...]] = set()
+    block = plan.recompute_method == "block"
+    groups: set[Group] = set()
     for chunk in ledger.stage.chunks:
-        block = plan.recompute_method == "block"
         length = 1 if block else group_length(plan, len(chunk))
         reach = min(plan.recompute_num_layers, len(chunk)) if block else len(chunk)
         for start in range(0, reach, length):
             groups.add(tuple(Counter(chunk[start : start + length]).items()))
-    return largest(total(count * kept[layer] for layer, count in group) for group in groups)
+    return groups
 
 
-def backward_transient(setting: Setting, operations: Iterable[Operations]) -> Number:
-    """Gradients of activations that are alive at once inside one layer's backward.
+def _rebuilt(ledger: StageLedger, plain: dict[Layer, Walk], group: Group) -> Number:
+    """All that a checkpointed group saves, and its last layer's backward on top."""
+    kept = total(count * _all_saved(ledger.layers[layer]) for layer, count in group)
+    return kept + largest(plain[layer].backward for layer, _ in group)
 
-    The widest operation holds the gradients of its outputs while it makes those of its
-    inputs, and the gradient of the residual stream waits beside it.
-    """
-    stream = layer_input(setting).bytes
-    widest = largest(
-        union_bytes(op.inputs) + union_bytes(op.outputs) for layer in operations for op in layer
-    )
-    return stream + widest
+
+def saved_by_layer(setting: Setting, operations: Operations) -> tuple[Tensor, ...]:
+    """What one layer keeps while its forward and backward pass run."""
+    return saved_tensors(operations, recomputed_modules(setting))
 
 
 def _all_saved(operations: Operations) -> Number:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, largest, maximum, sample, total, where
+from tonnage.algebra import Number, largest, sample, total, where
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger, loss_bytes, weights_of
 from tonnage.ledger.embedding import token_table
 from tonnage.ledger.operation import union_bytes
-from tonnage.memory.activations import backward_transient, kept_by_chunk, rebuilt_by_group
+from tonnage.memory.activations import kept_by_chunk, transients
 from tonnage.memory.buffers import communication_buffers
 from tonnage.memory.outside import WORKSPACE_BYTES
 from tonnage.memory.schedule import live_per_chunk
@@ -67,20 +67,19 @@ class StageMemory:
 def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
     """Bytes of one stage at each instant that can be its peak.
 
-    * forward's end: every live micro-batch, and on the last stage logits and loss;
-    * the first layer's backward: the same micro-batches, what recomputation brings back,
-      and the gradients of activations;
-    * backward's end: all gradients, and one layer's activations;
+    * forward: every live micro-batch, and what the last layer needs on its way;
+    * the loss: on the last stage also the logits and their copies;
+    * the first backward: the same micro-batches, what recomputation brings back, and the
+      gradients of activations;
+    * the last backward: all gradients, and one layer (or checkpointed group);
     * the step: no activations, but the optimizer's temporaries.
     """
     held = states(setting, ledger)
     buffers = communication_buffers(setting, ledger)
     alive = _live_activations(setting, ledger)
-    rebuilt = rebuilt_by_group(setting, ledger)
-    transient = backward_transient(setting, ledger.layers.values())
+    beside = transients(setting, ledger)
     early = _early_gradients(setting, held)
     fixed = setting.runtime.workspaces * WORKSPACE_BYTES + placeholder_gradients(setting, ledger)
-    last_layer = maximum(rebuilt, _one_layer(ledger))
 
     def instant(
         when: str,
@@ -107,9 +106,10 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
     return StageMemory(
         stage=ledger.stage.index,
         instants=(
-            instant("end of forward", early, alive, loss),
-            instant("first backward", early, alive + rebuilt, temporaries=transient),
-            instant("end of backward", held.gradients, last_layer, temporaries=transient),
+            instant("forward", early, alive, temporaries=beside.forward),
+            instant("loss", early, alive, loss),
+            instant("first backward", early, alive, temporaries=beside.backward),
+            instant("last backward", held.gradients, beside.last),
             instant(
                 "optimizer step",
                 held.gradients,
@@ -137,13 +137,6 @@ def _live_activations(setting: Setting, ledger: StageLedger) -> Number:
 def _live_losses(setting: Setting) -> Number:
     """GPipe makes every loss before the first backward; the others one at a time."""
     return setting.grad_acc if setting.plan.schedule == "gpipe" else 1
-
-
-def _one_layer(ledger: StageLedger) -> Number:
-    return largest(
-        union_bytes(tensor for op in operations for tensor in op.saves)
-        for operations in ledger.layers.values()
-    )
 
 
 def _early_gradients(setting: Setting, held: States) -> Number:

@@ -44,6 +44,8 @@ def rates(setting: Setting, device: Device, efficiency: Efficiency) -> Rates:
 
 def forward_seconds(setting: Setting, rate: Rates, operation: Operation) -> Number:
     """The larger of FLOPs over rate and bytes over bandwidth, in the forward pass."""
+    if operation.kind == "communication":
+        return 0.0
     moved = union_bytes((*operation.inputs, *operation.outputs)) + _weight_bytes(setting, operation)
     return maximum(operation.flops / _rate(rate, operation), moved / rate.memory)
 
@@ -54,6 +56,8 @@ def backward_seconds(setting: Setting, rate: Rates, operation: Operation) -> Num
     It reads what was saved and the gradient of each output, and writes the gradient of each
     input and of each weight.
     """
+    if operation.kind == "communication":
+        return 0.0
     moved = union_bytes(operation.saves) + union_bytes((*operation.inputs, *operation.outputs))
     moved = moved + 2 * _weight_bytes(setting, operation)
     flops = operation.flops_backward + operation.flops_inside

@@ -149,7 +149,6 @@ def _selected(setting: Setting, operations: Operations) -> Operations:
 
 def _recomputed_layers(setting: Setting, ledger: StageLedger) -> dict[object, int]:
     """Layers of each kind that full recomputation runs again on this stage."""
-
     again = layers_recomputed(setting, (ledger.stage,))
     return {layer: again.get(layer, 0) for layer in ledger.layers}
 
