@@ -12,25 +12,35 @@ from collections.abc import Sequence
 
 from cyclopts import App
 
+from tonnage.cli.help import PlainHelp
 from tonnage.cli.output import make_readable
 from tonnage.version import __version__
 
 _ABOUT = """Weighs a training run before it is launched: memory, FLOPs, communication and time.
 
-tonnage estimate llama-3.1-8b --gpus 8xH100 --seq 8192
+For example: tonnage estimate llama-3.1-8b --gpus 8xH100 --seq 8192
 """
 
 _EPILOGUE = (
-    "Exit codes: 0 ok, 1 failed, 2 usage, 3 does not fit, 4 an optional part is missing, "
-    "130 interrupted. With --debug anywhere an error shows its traceback."
+    "Exit codes: 0 ok, 1 failed, 2 usage, 3 does not fit, 4 an optional part missing,\n"
+    "130 interrupted. With --debug anywhere, an error shows its traceback."
 )
 
 VERBS = {
-    "estimate": ("tonnage.cli.estimate:estimate", "Weigh a run: does it fit, and how long is it."),
+    "estimate": (
+        "tonnage.cli.estimate:estimate",
+        "Weigh a run: does it fit, where do the bytes and seconds go, how long is it.\n\n"
+        "Every blank of the plan is filled in, and the answer says with what. Exit code 3 means "
+        "that the run does not fit; the answer is printed all the same.",
+    ),
+    "napkin": (
+        "tonnage.cli.napkin:napkin",
+        "The back of the envelope: how long a run takes, how large a model can be.",
+    ),
     "models": ("tonnage.cli.models:models", "List the catalog of models."),
     "devices": ("tonnage.cli.devices:devices", "List the catalog of devices."),
-    "napkin": ("tonnage.cli.napkin:napkin", "The back of the envelope: time, max-params."),
 }
+"""Each verb: where its function is, and its help, of which the first paragraph is listed."""
 
 
 def make_app() -> App:
@@ -40,14 +50,15 @@ def make_app() -> App:
         help=_ABOUT,
         help_epilogue=_EPILOGUE,
         help_format="plaintext",
+        help_formatter=PlainHelp(),
         version=__version__,
         suppress_keyboard_interrupt=False,
         print_error=False,
         exit_on_error=False,
         result_action="return_value",
     )
-    for name, (path, summary) in VERBS.items():
-        app.command(path, name=name, help=summary)
+    for order, (name, (path, text)) in enumerate(VERBS.items()):
+        app.command(path, name=name, help=text, sort_key=order)
     app.register_install_completion_command(help="Install completion for your shell.")
     return app
 

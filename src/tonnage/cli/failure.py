@@ -106,6 +106,14 @@ def usage_error(error: CycloptsError) -> InputError:
         return InputError(
             field=_field(name), value=error.token.value, problem="is given more than once"
         )
+    if isinstance(error, parser.CoercionError) and error.token is not None:
+        return InputError(
+            field=_field(error.token.keyword or "ARGUMENT"),
+            value=error.token.value,
+            problem="is not understood",
+            accepted="true or false" if error.target_type is bool else "",
+            hint=_HELP,
+        )
     if isinstance(error, parser.UnusedCliTokensError):
         word = (error.unused_tokens or [""])[0]
         return InputError(

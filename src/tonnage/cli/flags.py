@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Group, Parameter
 
-from tonnage.cli.names import GROUPS, flags_of, group_of
+from tonnage.cli.names import FLAGS, GROUPS, flags_of, group_of
 from tonnage.cli.values import parse
 from tonnage.errors import InputError
 from tonnage.plan import OPTIMIZERS, PRECISIONS, Plan
@@ -49,7 +49,8 @@ def plan_changes(given: Given) -> dict[str, object]:
     changes: dict[str, object] = {}
     for field, value in given.items():
         if value is not None and field != "recompute":
-            changes[field] = parse(field, hints[field], value)
+            name = FLAGS.get(field, (field,))[0]
+            changes[field] = parse(name, hints[field], value)
     granularity = given.get("recompute")
     return changes if granularity is None else _with_recompute(changes, str(granularity))
 
@@ -108,6 +109,7 @@ def _shape(hint: object) -> tuple[Any, str | None]:
 
 
 def _help(text: str, choices: tuple[str, ...]) -> str:
+    text = text.replace("None: ", "left out: ")
     return f"{text} [{', '.join(choices)}]" if choices else text
 
 

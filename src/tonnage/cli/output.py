@@ -12,7 +12,14 @@ from cyclopts import Group, Parameter
 _OUTPUT = Group("Output", sort_key=90)
 
 JsonFlag: TypeAlias = Annotated[
-    bool, Parameter(name="--json", negative="", group=_OUTPUT, help="Print JSON, errors too.")
+    bool,
+    Parameter(
+        name="--json",
+        negative="",
+        group=_OUTPUT,
+        help="Print JSON, errors too.",
+        show_default=False,
+    ),
 ]
 """The flag that every verb has."""
 

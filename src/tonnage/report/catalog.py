@@ -29,8 +29,8 @@ class ModelRow:
         active_parameters: those that one token meets.
         layers: decoder layers.
         hidden: width of the residual stream.
-        heads: query heads of the first layer.
-        kv_heads: key-value heads of the first layer; None for latent attention.
+        heads: query heads of the first layer with attention; None where there is none.
+        kv_heads: its key-value heads; None for latent attention.
         context: the context length that the config names.
         family: the config's ``model_type``.
         source: where the facts come from.
@@ -41,7 +41,7 @@ class ModelRow:
     active_parameters: int
     layers: int
     hidden: int
-    heads: int
+    heads: int | None
     kv_heads: int | None
     context: int
     family: str
@@ -50,17 +50,19 @@ class ModelRow:
 
 def model_row(architecture: Architecture) -> ModelRow:
     """The row of an architecture."""
-    from tonnage.arch import Attention
+    from tonnage.arch import Attention, LatentAttention
     from tonnage.ledger import parameters
 
-    mixer, count = architecture.layers[0].mixer, parameters(architecture)
+    count = parameters(architecture)
+    mixers = (layer.mixer for layer in architecture.layers)
+    mixer = next((m for m in mixers if isinstance(m, Attention | LatentAttention)), None)
     return ModelRow(
         name=architecture.name,
         parameters=count.total,
         active_parameters=count.active,
         layers=len(architecture.layers),
         hidden=architecture.hidden,
-        heads=mixer.heads,
+        heads=mixer.heads if mixer else None,
         kv_heads=mixer.kv_heads if isinstance(mixer, Attention) else None,
         context=architecture.max_positions,
         family=architecture.family,
@@ -109,7 +111,7 @@ def print_models(models: Sequence[ModelRow], screen: Console | None = None) -> N
             format_count(model.active_parameters),
             str(model.layers),
             str(model.hidden),
-            f"{model.heads}/{model.kv_heads}" if model.kv_heads else f"{model.heads} mla",
+            _heads(model),
             str(model.context),
             model.family,
             model.source,
@@ -145,6 +147,12 @@ def print_devices(devices: Sequence[Device], screen: Console | None = None) -> N
         for device in devices
     ]
     _print(screen or _screen(), columns, rows)
+
+
+def _heads(model: ModelRow) -> str:
+    if model.heads is None:
+        return "-"
+    return f"{model.heads}/{model.kv_heads}" if model.kv_heads else f"{model.heads} mla"
 
 
 def _peak(device: Device, key: str) -> str:

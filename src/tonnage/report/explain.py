@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Column
 from rich.text import Text
 
-from tonnage.report.layout import bullets, console, grid, heading, print_grid
+from tonnage.report.layout import bullets, console, grid, heading, print_block
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,25 +27,26 @@ def print_explanation(explanation: Explanation, screen: Console | None = None) -
     screen.print(Text.assemble((explanation.row, "bold"), " = ", (total.value, "bold cyan")))
     screen.print(Text(explanation.summary, "dim"))
     screen.print()
-    _print_formula(screen, total)
+    print_block(screen, _formula(total))
     if explanation.lines:
         heading(screen, "Terms")
+        table = grid(
+            Column(ratio=2), Column(ratio=3), Column(justify="right", style="cyan", no_wrap=True)
+        )
         for line in explanation.lines:
-            screen.print(Text.assemble("  ", (line.name, "bold"), "  ", (line.value, "cyan")))
-            _print_formula(screen, line, indent=4)
+            table.add_row(line.name, _formula(line), line.value)
+        print_block(screen, table)
     heading(screen, "Where")
     table = grid(Column(no_wrap=True, style="bold"), Column(justify="right"), Column(ratio=1))
     for symbol in explanation.symbols:
         table.add_row(symbol.name, str(symbol.value), symbol.meaning)
-    print_grid(screen, table)
+    print_block(screen, table)
     heading(screen, "Notes")
     bullets(screen, explanation.notes)
 
 
-def _print_formula(screen: Console, line: Line, indent: int = 2) -> None:
+def _formula(line: Line) -> Text:
     """The formula, and under it the same with numbers."""
-    from rich.padding import Padding
-
-    screen.print(Padding(line.formula, (0, 0, 0, indent)))
-    if line.worked != line.formula:
-        screen.print(Padding(Text(f"= {line.worked}", "dim"), (0, 0, 0, indent)))
+    if line.worked == line.formula:
+        return Text(line.formula)
+    return Text.assemble(line.formula, (f"\n= {line.worked}", "dim"))

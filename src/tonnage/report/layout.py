@@ -11,7 +11,7 @@ from rich.text import Text
 from tonnage.report.bars import bar
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
 WIDEST = 108
 """Lines longer than this are hard to read, however wide the terminal is."""
@@ -59,12 +59,12 @@ def share_text(share: float) -> str:
     return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
 
 
-def print_grid(screen: Console, table: Table) -> None:
-    """Print a table under a heading, without the blanks that fill its last column."""
+def print_block(screen: Console, block: RenderableType, indent: int = INDENT) -> None:
+    """Print a table or a paragraph, indented, without the blanks that fill its lines."""
     from rich.padding import Padding
 
     with screen.capture() as captured:
-        screen.print(Padding(table, (0, 0, 0, INDENT), expand=False))
+        screen.print(Padding(block, (0, 0, 0, indent), expand=False))
     for line in captured.get().splitlines():
         screen.file.write(f"{line.rstrip()}\n")
 
@@ -76,7 +76,7 @@ def facts(screen: Console, rows: Iterable[tuple[Cell, Cell, Cell]]) -> None:
     )
     for row in rows:
         table.add_row(*row)
-    print_grid(screen, table)
+    print_block(screen, table)
 
 
 def listing(
@@ -88,7 +88,7 @@ def listing(
     table.header_style = "dim"
     for row in rows:
         table.add_row(*row)
-    print_grid(screen, table)
+    print_block(screen, table)
 
 
 def bar_rows(
@@ -116,7 +116,7 @@ def bar_rows(
     for name, size, text in shown:
         drawn = bar(size / longest, width, ascii_only=ascii_only(screen))
         table.add_row(name, drawn, text, share_text(size / whole))
-    print_grid(screen, table)
+    print_block(screen, table)
 
 
 def bullets(screen: Console, lines: Iterable[str]) -> None:
@@ -124,4 +124,4 @@ def bullets(screen: Console, lines: Iterable[str]) -> None:
     table = grid(Column(style="dim", width=1), Column(ratio=1), gap=1)
     for line in lines:
         table.add_row("-" if ascii_only(screen) else "•", line)
-    print_grid(screen, table)
+    print_block(screen, table)

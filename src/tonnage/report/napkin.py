@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.padding import Padding
 from rich.text import Text
 
 from tonnage.quantity import format_count, format_flops, format_seconds
-from tonnage.report.layout import INDENT, bullets, console, facts, heading, listing
+from tonnage.report.layout import bullets, console, facts, heading, listing, print_block
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,4 +69,4 @@ def _recipe(each: Capacity, chosen: Capacity) -> list[Text]:
 
 def _print_formula(screen: Console, formula: str, worked: str) -> None:
     for line in (formula, worked):
-        screen.print(Padding(Text(line, "dim"), (0, 0, 0, INDENT)))
+        print_block(screen, Text(line, "dim"))
