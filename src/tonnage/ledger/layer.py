@@ -6,18 +6,43 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tonnage.algebra import Number, total
-from tonnage.arch import MLP, Attention, LatentAttention, Layer, MoE, Norm
+from tonnage.arch import (
+    MLP,
+    Attention,
+    GatedDelta,
+    LatentAttention,
+    Layer,
+    LightningAttention,
+    Mamba,
+    Mamba2,
+    MoE,
+    Norm,
+    ShortConvolution,
+)
 from tonnage.ledger.attention import attention
+from tonnage.ledger.delta import gated_delta
 from tonnage.ledger.elementwise import norm, residual
 from tonnage.ledger.latent_attention import latent_attention
+from tonnage.ledger.lightning import lightning_attention
+from tonnage.ledger.mamba import mamba
+from tonnage.ledger.mamba2 import mamba2
 from tonnage.ledger.mlp import mlp
 from tonnage.ledger.moe import moe
 from tonnage.ledger.operation import Operation, Operations, Tensor, union_bytes
+from tonnage.ledger.short_convolution import short_convolution
 from tonnage.plan import Setting
 
 Branch = Callable[[Setting, Any, Tensor], tuple[Operations, Tensor]]
 
-MIXERS: dict[type, Branch] = {Attention: attention, LatentAttention: latent_attention}
+MIXERS: dict[type, Branch] = {
+    Attention: attention,
+    GatedDelta: gated_delta,
+    LatentAttention: latent_attention,
+    LightningAttention: lightning_attention,
+    Mamba: mamba,
+    Mamba2: mamba2,
+    ShortConvolution: short_convolution,
+}
 FEED_FORWARDS: dict[type, Branch] = {MLP: mlp, MoE: moe}
 
 DISCARDED = frozenset({"layernorm", "activation"})
