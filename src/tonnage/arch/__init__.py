@@ -6,7 +6,7 @@ from tonnage.arch.config import read_config
 from tonnage.arch.feed_forward import MLP, FeedForward, MoE
 from tonnage.arch.layer import Layer, Mixer
 from tonnage.arch.load import load
-from tonnage.arch.mixer import Attention, LatentAttention
+from tonnage.arch.mixer import Attention, CompressedAttention, Indexer, LatentAttention
 from tonnage.arch.norm import LAYERNORM, RMSNORM, Norm
 from tonnage.arch.recurrent import (
     GatedDelta,
@@ -24,8 +24,10 @@ __all__ = [
     "RMSNORM",
     "Architecture",
     "Attention",
+    "CompressedAttention",
     "FeedForward",
     "GatedDelta",
+    "Indexer",
     "LatentAttention",
     "Layer",
     "LightningAttention",

@@ -1,4 +1,4 @@
-"""Softmax attention: multi-head, grouped-query and multi-query, full or windowed."""
+"""Softmax attention: multi-head, grouped-query and multi-query; full, local or sparse."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from tonnage.algebra import exact_div
 from tonnage.arch import Attention
 from tonnage.ledger.core_attention import Core, core_attention
 from tonnage.ledger.elementwise import norm
+from tonnage.ledger.indexer import indexer
 from tonnage.ledger.linear import Linear, Rows, gather, linear, scatter
 from tonnage.ledger.operation import Operation, Operations, Tensor
+from tonnage.ledger.pairs import Sight
 from tonnage.plan import Setting
+
+Heads = tuple[Tensor, Tensor, Tensor]
 
 
 def attention(setting: Setting, spec: Attention, normed: Tensor) -> tuple[Operations, Tensor]:
@@ -25,22 +29,16 @@ def attention(setting: Setting, spec: Attention, normed: Tensor) -> tuple[Operat
     hidden = setting.architecture.hidden
     entry, full = gather(setting, normed, hidden)
     rows = Rows(read=full, kept=normed, tokens=setting.tokens, degree=setting.tp)
-    projections, (query, key, value) = _project(setting, spec, rows)
-    positioned, query, key = _position(setting, spec, query, key)
-    shape = Core(
-        heads=spec.heads,
-        kv_heads=spec.kv_heads,
-        key_width=spec.head_dim,
-        value_width=spec.head_dim,
-        window=spec.window,
-        softcap=spec.softcap,
-        dropout=spec.dropout,
-        causal=spec.causal,
-    )
-    core, context = core_attention(setting, shape, query, key, value)
+    projections, heads = _project(setting, spec, rows)
+    positioned, heads = _position(setting, spec, heads)
+    picks: Operations = ()
+    if spec.indexer is not None:
+        picks = indexer(setting, spec.indexer, normed, normed, Sight(top_k=spec.top_k))
+    core, context = core_attention(setting, _core(spec), *heads)
+    gated, context = _gate(setting, spec, rows, context)
     out = Linear(
         name="attention.output",
-        width_in=spec.heads * spec.head_dim,
+        width_in=spec.heads * spec.value_width,
         width_out=hidden,
         split="row",
         bias=spec.output_bias,
@@ -50,56 +48,128 @@ def attention(setting: Setting, spec: Attention, normed: Tensor) -> tuple[Operat
         setting, out, Rows(read=context, kept=context, tokens=setting.tokens, degree=setting.tp)
     )
     leave, branch = scatter(setting, partial, hidden)
-    return (*entry, *projections, *positioned, *core, *projected, *leave), branch
+    return (*entry, *projections, *positioned, *picks, *core, *gated, *projected, *leave), branch
 
 
-def _project(
-    setting: Setting, spec: Attention, rows: Rows
-) -> tuple[Operations, tuple[Tensor, Tensor, Tensor]]:
+def _core(spec: Attention) -> Core:
+    return Core(
+        heads=spec.heads,
+        kv_heads=spec.kv_heads,
+        key_width=spec.head_dim,
+        value_width=spec.value_width,
+        sight=Sight(
+            causal=spec.causal and not spec.cross,
+            window=spec.window,
+            chunk=spec.chunk,
+            top_k=spec.top_k,
+        ),
+        softcap=spec.softcap,
+        sinks=spec.sinks,
+        relative_buckets=spec.relative_buckets,
+        dropout=spec.dropout,
+        borrowed=spec.shares_kv,
+    )
+
+
+def _project(setting: Setting, spec: Attention, rows: Rows) -> tuple[Operations, Heads]:
+    """Queries, keys and values, as far as they are not another layer's or each other's."""
+    local = setting.tokens * exact_div(spec.kv_heads, setting.tp)
+    tensors = {
+        "k": Tensor(
+            name="attention.k_shared", elements=local * spec.head_dim, format=setting.format
+        ),
+        "v": Tensor(
+            name="attention.v_shared", elements=local * spec.value_width, format=setting.format
+        ),
+    }
+    widths = {
+        "q": spec.heads * spec.head_dim,
+        "k": spec.kv_heads * spec.head_dim,
+        "v": spec.kv_heads * spec.value_width,
+    }
+    own = "q" if spec.shares_kv else "qk" if spec.keys_as_values else "qkv"
+    outside = _encoder_rows(setting, rows) if spec.cross else rows
     operations: list[Operation] = []
-    tensors = []
-    for letter, heads in (("q", spec.heads), ("k", spec.kv_heads), ("v", spec.kv_heads)):
+    for letter in own:
         part = Linear(
             name=f"attention.{letter}",
             width_in=setting.architecture.hidden,
-            width_out=heads * spec.head_dim,
+            width_out=widths[letter],
             split="column",
             bias=spec.qkv_bias,
             target=f"{letter}_proj",
         )
-        done, tensor = linear(setting, part, rows)
+        done, tensors[letter] = linear(setting, part, rows if letter == "q" else outside)
         operations.extend(done)
-        tensors.append(tensor)
-    return tuple(operations), (tensors[0], tensors[1], tensors[2])
+    if spec.keys_as_values:
+        tensors["v"] = tensors["k"]
+    return tuple(operations), (tensors["q"], tensors["k"], tensors["v"])
 
 
-def _position(
-    setting: Setting, spec: Attention, query: Tensor, key: Tensor
-) -> tuple[Operations, Tensor, Tensor]:
-    """Query and key norms, then the rotary embedding; both write new tensors."""
+def _encoder_rows(setting: Setting, rows: Rows) -> Rows:
+    """The encoder's output, as long as the decoder's sequence; every layer reads the same."""
+    width = setting.architecture.hidden
+    output = Tensor(name="encoder.output", elements=setting.tokens * width, format=setting.stream)
+    return Rows(read=output, kept=output, tokens=rows.tokens, degree=rows.degree)
+
+
+def _position(setting: Setting, spec: Attention, heads: Heads) -> tuple[Operations, Heads]:
+    """Norms of the heads, then the rotary embedding; each writes new tensors."""
+    named = dict(zip("qkv", heads, strict=True))
+    counts = {"q": spec.heads, "k": spec.kv_heads, "v": spec.kv_heads}
+    own = "q" if spec.shares_kv else "qkv"
     operations: list[Operation] = []
-    if spec.qk_norm is not None:
-        for letter, heads in (("q", spec.heads), ("k", spec.kv_heads)):
-            whole = exact_div(heads * spec.head_dim, setting.tp)
-            done, tensor = norm(
-                setting,
-                spec.qk_norm,
-                name=f"attention.{letter}_norm",
-                read=query if letter == "q" else key,
-                width=spec.head_dim if spec.qk_norm_over == "head" else whole,
-                modules=(),
-            )
-            operations.extend(done)
-            query, key = (tensor, key) if letter == "q" else (query, tensor)
+    for letter in own:
+        rule = spec.value_norm if letter == "v" else spec.qk_norm
+        if rule is None:
+            continue
+        whole = exact_div(counts[letter] * spec.head_dim, setting.tp)
+        over = "head" if letter == "v" else spec.qk_norm_over
+        width = spec.value_width if letter == "v" else spec.head_dim
+        done, named[letter] = norm(
+            setting,
+            rule,
+            name=f"attention.{letter}_norm",
+            read=named[letter],
+            width=whole if over == "projection" else width,
+            weights=whole if over == "heads" else None,
+            modules=(),
+        )
+        operations.extend(done)
     if spec.rope:
-        turned = (
-            query.cast("attention.q_rotated", setting.format),
-            key.cast("attention.k_rotated", setting.format),
-        )
+        turned = [letter for letter in own if letter != "v"]
+        before = tuple(named[letter] for letter in turned)
+        for letter in turned:
+            named[letter] = named[letter].cast(f"attention.{letter}_rotated", setting.format)
+        after = tuple(named[letter] for letter in turned)
         operations.append(
-            Operation(
-                name="attention.rope", kind="elementwise", inputs=(query, key), outputs=turned
-            )
+            Operation(name="attention.rope", kind="elementwise", inputs=before, outputs=after)
         )
-        query, key = turned
-    return tuple(operations), query, key
+    return tuple(operations), (named["q"], named["k"], named["v"])
+
+
+def _gate(
+    setting: Setting, spec: Attention, rows: Rows, context: Tensor
+) -> tuple[Operations, Tensor]:
+    """A learnt gate on the context; both factors of the product are kept."""
+    if spec.gate is None:
+        return (), context
+    wide = spec.value_width if spec.gate == "element" else 1
+    part = Linear(
+        name="attention.gate",
+        width_in=setting.architecture.hidden,
+        width_out=spec.heads * wide,
+        split="column",
+        bias=spec.qkv_bias and spec.gate == "element",
+    )
+    done, logits = linear(setting, part, rows)
+    scale = logits.cast("attention.gate_sigmoid", setting.format)
+    gated = context.cast("attention.gated", setting.format)
+    product = Operation(
+        name="attention.gate_product",
+        kind="elementwise",
+        inputs=(context, logits),
+        outputs=(gated,),
+        saves=(context, scale),
+    )
+    return (*done, product), gated

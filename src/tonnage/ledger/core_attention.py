@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, exact_div, flops_of, minimum
+from tonnage.algebra import Number, exact_div
 from tonnage.ledger.elementwise import dropout_mask
-from tonnage.ledger.operation import Collective, Operation, Operations, Tensor
+from tonnage.ledger.operation import Collective, Operation, Operations, Tensor, Weight
+from tonnage.ledger.pairs import ALL_BEFORE, Sight, twice_pairs
 from tonnage.plan import Setting
 
 MODULES = ("core_attn",)
@@ -21,20 +22,24 @@ class Core:
         kv_heads: key and value heads.
         key_width: width of a query or key head.
         value_width: width of a value head.
-        window: keys that a query sees; None: all.
+        sight: which keys a query sees.
         softcap: scores are capped by a tanh.
+        sinks: each head has a learnt score in the softmax, which no value follows.
+        relative_buckets: rows of a table of biases by distance that scores are added to.
         dropout: probability of dropout on the attention weights.
-        causal: a query sees itself and what is before it.
+        borrowed: keys and values are another layer's, which keeps them.
     """
 
     heads: Number
     kv_heads: Number
     key_width: Number
     value_width: Number
-    window: Number | None = None
+    sight: Sight = ALL_BEFORE
     softcap: bool = False
+    sinks: bool = False
+    relative_buckets: Number = 0
     dropout: float = 0.0
-    causal: bool = True
+    borrowed: bool = False
 
 
 def core_attention(
@@ -57,15 +62,23 @@ def core_attention(
 def pair_flops(setting: Setting, core: Core, width: Number) -> Number:
     """FLOPs of a product over all (query, key) pairs of a micro-batch on one rank.
 
-    ``2 · width`` a pair and head. A sequence has s·w pairs when the whole rectangle is
-    counted, and ``w·s - w²/2`` under the causal mask, w being the window or s: s²/2 without
-    a window, the convention in which causal attention is half.
+    ``2 · width`` a pair and head.
     """
-    seen = setting.seq if core.window is None else minimum(core.window, setting.seq)
-    twice = 2 * flops_of(setting.seq) * seen
-    if setting.causal and core.causal:
-        twice = twice - flops_of(seen) * seen
+    twice = twice_pairs(setting, core.sight)
     return exact_div(width * core.heads * setting.mbs * twice, setting.cp * setting.tp)
+
+
+def _weights(setting: Setting, core: Core) -> tuple[Weight, ...]:
+    """What the scores are added to: sinks, and biases by distance."""
+    heads = exact_div(core.heads, setting.tp)
+    trains = setting.plan.lora_rank is None
+    weights = []
+    if core.sinks:
+        weights.append(Weight(name="attention.sinks", shape=(heads,), trains=trains))
+    if core.relative_buckets:
+        shape = (core.relative_buckets, heads)
+        weights.append(Weight(name="attention.relative_bias", shape=shape, trains=trains))
+    return tuple(weights)
 
 
 def _ring(setting: Setting, key: Tensor, value: Tensor) -> tuple[Collective, ...]:
@@ -89,13 +102,15 @@ def _flash(
     (Dao, arXiv 2307.08691, section 3.1).
     """
     rows = setting.tokens * exact_div(core.heads, setting.tp)
-    saves = [*inputs, context]
+    saves = [*(inputs[:1] if core.borrowed else inputs), context]
     if setting.runtime.norm_statistics:
         saves.append(Tensor(name="attention.logsumexp", elements=rows, format="fp32"))
     saves.extend(
         context.cast(f"attention.context_copy{copy}", context.format)
         for copy in range(setting.runtime.attention_output_copies)
     )
+    if core.sight.top_k is not None and core.sight.ratio is None:
+        saves.append(picked(setting, core.sight.top_k))
     scores = pair_flops(setting, core, core.key_width)
     flops = scores + pair_flops(setting, core, core.value_width)
     return (
@@ -105,6 +120,7 @@ def _flash(
             inputs=inputs,
             outputs=(context,),
             saves=tuple(saves),
+            weights=_weights(setting, core),
             flops=flops,
             flops_backward=2 * flops,
             flops_inside=scores,
@@ -123,15 +139,15 @@ def _eager(
     section 4.1, in 16 bits); with dropout its mask and the dropped probabilities.
     """
     repeat, (query, key, value) = _repeat_heads(setting, core, inputs)
-    size = setting.mbs * exact_div(core.heads, setting.tp) * setting.seq
-    pairs = exact_div(size * setting.seq, setting.cp)
+    size = setting.tokens * exact_div(core.heads, setting.tp)
+    pairs = size * core.sight.keys(setting)
     scores = Tensor(name="attention.scores", elements=pairs, format=setting.format)
     product = Operation(
         name="attention.scores",
         kind="matmul",
         inputs=(query, key),
         outputs=(scores,),
-        saves=(query, key),
+        saves=(query,) if core.borrowed and not repeat else (query, key),
         flops=pair_flops(setting, core, core.key_width),
         flops_backward=2 * pair_flops(setting, core, core.key_width),
         modules=MODULES,
@@ -143,12 +159,17 @@ def _eager(
         kind="matmul",
         inputs=(weights, value),
         outputs=(context,),
-        saves=(weights, value),
+        saves=(weights,) if core.borrowed and not repeat else (weights, value),
         flops=pair_flops(setting, core, core.value_width),
         flops_backward=2 * pair_flops(setting, core, core.value_width),
         modules=MODULES,
     )
     return (*repeat, product, *softmax, weighted)
+
+
+def picked(setting: Setting, top_k: Number) -> Tensor:
+    """The positions that an indexer picked, ``[tokens, top_k]`` of 32 bits."""
+    return Tensor(name="attention.picked", elements=setting.tokens * top_k, format="fp32")
 
 
 def _repeat_heads(
@@ -168,7 +189,7 @@ def _repeat_heads(
         for tensor, width in ((key, core.key_width), (value, core.value_width))
     )
     # Where q, k and v are views of one storage, q keeps the narrow ones alive as well.
-    kept = (key, value) if setting.runtime.qkv == "fused" else ()
+    kept = (key, value) if setting.runtime.qkv == "fused" and not core.borrowed else ()
     operation = Operation(
         name="attention.repeat",
         kind="elementwise",
@@ -181,10 +202,14 @@ def _repeat_heads(
 
 
 def _softmax(setting: Setting, core: Core, scores: Tensor) -> tuple[Operations, Tensor]:
-    probabilities = scores.cast("attention.probabilities", setting.format)
+    # A sink is one more column of the softmax.
+    columns = scores.elements
+    if core.sinks:
+        columns = columns + setting.tokens * exact_div(core.heads, setting.tp)
+    probabilities = Tensor(name="attention.probabilities", elements=columns, format=setting.format)
     saves = [probabilities]
     if setting.runtime.softmax == "fp32" and setting.format != "fp32":
-        saves.append(scores.cast("attention.probabilities_fp32", "fp32"))
+        saves.append(probabilities.cast("attention.probabilities_fp32", "fp32"))
     if core.softcap:
         saves.append(scores.cast("attention.softcap_tanh", setting.format))
     operations = [
@@ -194,6 +219,7 @@ def _softmax(setting: Setting, core: Core, scores: Tensor) -> tuple[Operations, 
             inputs=(scores,),
             outputs=(probabilities,),
             saves=tuple(saves),
+            weights=_weights(setting, core),
             modules=MODULES,
         )
     ]

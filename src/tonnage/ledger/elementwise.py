@@ -37,7 +37,7 @@ def norm(
         owned.append(Weight(name=f"{name}.bias", shape=shape, trains=trains))
     eager = setting.runtime.norm == "eager" and spec.kind == "rmsnorm"
     saves = [read.cast(f"{name}.input_fp32", "fp32") if eager and read.format != "fp32" else read]
-    if eager and trains:
+    if eager and trains and spec.weight:
         saves.append(output.cast(f"{name}.normalised", setting.stream))
     if setting.runtime.norm_statistics:
         per_row = 1 if spec.kind == "rmsnorm" else 2

@@ -10,8 +10,10 @@ from tonnage.algebra import Number, exact_div
 from tonnage.arch import LatentAttention
 from tonnage.ledger.core_attention import Core, core_attention
 from tonnage.ledger.elementwise import norm
+from tonnage.ledger.indexer import indexer
 from tonnage.ledger.linear import Linear, Rows, gather, linear, scatter
 from tonnage.ledger.operation import Operation, Operations, Tensor
+from tonnage.ledger.pairs import Sight
 from tonnage.plan import Setting
 
 
@@ -38,8 +40,10 @@ def latent_attention(
         kv_heads=spec.heads,
         key_width=key_width,
         value_width=spec.value_head_dim,
+        sight=Sight(top_k=spec.top_k),
         dropout=spec.dropout,
     )
+    picks = _picks(setting, spec, normed)
     core, context = core_attention(setting, shape, query, key, value)
     out = Linear(
         name="attention.output",
@@ -53,7 +57,18 @@ def latent_attention(
         setting, out, Rows(read=context, kept=context, tokens=setting.tokens, degree=setting.tp)
     )
     leave, branch = scatter(setting, partial, hidden)
-    return (*queries, *pairs, joined, *core, *projected, *leave), branch
+    return (*queries, *pairs, joined, *picks, *core, *projected, *leave), branch
+
+
+def _picks(setting: Setting, spec: LatentAttention, normed: Tensor) -> Operations:
+    """The keys that this layer's own indexer picks, from the latent of the queries."""
+    if spec.indexer is None:
+        return ()
+    source = normed
+    if spec.indexer.query_rank is not None:
+        elements = setting.shard_tokens * spec.indexer.query_rank
+        source = Tensor(name="attention.q_latent", elements=elements, format=setting.stream)
+    return indexer(setting, spec.indexer, normed, source, Sight(top_k=spec.top_k))
 
 
 def _replicated(setting: Setting, tensor: Tensor) -> Rows:
