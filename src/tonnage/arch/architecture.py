@@ -29,7 +29,7 @@ class Architecture:
         layers: the decoder layers, first to last.
         final_norm: the norm before the head, or None.
         tied_embeddings: the head is the transpose of the token embedding.
-        max_positions: the context length that the config names.
+        max_positions: the context length that the config names; None where it names none (Mamba).
         learned_positions: rows of a learnt position embedding; 0 where there is none.
         embedding_width: width of the token embedding where it differs from ``hidden``
             and two projections join them (OPT-350M); None: the same.
@@ -50,7 +50,7 @@ class Architecture:
     layers: tuple[Layer, ...]
     final_norm: Norm | None
     tied_embeddings: bool
-    max_positions: int
+    max_positions: int | None
     learned_positions: int = 0
     embedding_width: int | None = None
     embedding_norm: Norm | None = None

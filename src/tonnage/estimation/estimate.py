@@ -278,7 +278,7 @@ def _assumptions(resolved: Resolved, cluster: Cluster, limits: Limits) -> tuple[
             "a later step: optimizer states exist (the first step has none before its end)"
         )
     context = setting.architecture.max_positions
-    if setting.seq > context:
+    if context is not None and setting.seq > context:
         notes.append(f"seq {setting.seq} is beyond the context of {context} that the config names")
     return tuple(notes)
 

@@ -10,7 +10,7 @@ from tonnage.dtype import dtype as number_format
 from tonnage.errors import InputError
 from tonnage.ledger import parameters, sequence_flops, whole, whole_stage
 from tonnage.plan.check import positive
-from tonnage.plan.resolve import DEFAULT_SEQ
+from tonnage.plan.resolve import default_seq
 from tonnage.quantity import (
     LARGEST,
     format_count,
@@ -185,13 +185,14 @@ def _sequence(architecture: Architecture | None, seq: int | None) -> int | None:
             problem = "needs a model: 6·N·D does not depend on it"
             raise InputError(field="seq", value=seq, problem=problem, accepted="leave seq out")
         return None
-    length = positive("seq", min(DEFAULT_SEQ, architecture.max_positions) if seq is None else seq)
-    if architecture.learned_positions and length > architecture.max_positions:
+    length = positive("seq", default_seq(architecture) if seq is None else seq)
+    limit = architecture.max_positions if architecture.learned_positions else None
+    if limit is not None and length > limit:
         raise InputError(
             field="seq",
             value=length,
-            problem=f"is more than the {architecture.max_positions} learnt positions",
-            accepted=f"1 to {architecture.max_positions}",
+            problem=f"is more than the {limit} learnt positions",
+            accepted=f"1 to {limit}",
         )
     return length
 

@@ -155,12 +155,13 @@ def check_degrees(
             problem=f"contradicts vpp {plan.vpp}",
             accepted="interleaved with vpp of 2 and more, else 1f1b or gpipe",
         )
-    if architecture.learned_positions and (plan.seq or 1) > architecture.max_positions:
+    limit = architecture.max_positions if architecture.learned_positions else None
+    if limit is not None and (plan.seq or 1) > limit:
         raise InputError(
             field="seq",
             value=plan.seq,
-            problem=f"is more than the {architecture.max_positions} learnt positions",
-            accepted=f"1 to {architecture.max_positions}",
+            problem=f"is more than the {limit} learnt positions",
+            accepted=f"1 to {limit}",
         )
 
 

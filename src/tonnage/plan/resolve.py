@@ -86,7 +86,7 @@ def _fill_choices(
         "schedule": "interleaved" if plan.vpp > 1 else "1f1b",
         "zero": profile.zero,
         "precision": profile.precision,
-        "seq": min(DEFAULT_SEQ, architecture.max_positions),
+        "seq": default_seq(architecture),
         "loss": profile.loss,
         "optimizer_step": profile.optimizer_step,
         "overlap_grad_reduce": profile.overlap_grad_reduce,
@@ -99,6 +99,11 @@ def _fill_choices(
     if filled.get("sp"):
         notes.append("sequence parallelism on: not given, the usual choice with tp > 1")
     return dataclasses.replace(plan, **filled)  # type: ignore[arg-type]
+
+
+def default_seq(architecture: Architecture) -> int:
+    """Tokens in a sequence where none is given."""
+    return min(DEFAULT_SEQ, architecture.max_positions or DEFAULT_SEQ)
 
 
 def _why(name: str, profile: Runtime) -> str:

@@ -31,7 +31,7 @@ class ModelRow:
         hidden: width of the residual stream.
         heads: query heads of the first layer with attention; None where there is none.
         kv_heads: its key-value heads; None for latent attention.
-        context: the context length that the config names.
+        context: the context length that the config names; None where it names none.
         family: the config's ``model_type``.
         source: where the facts come from.
     """
@@ -43,7 +43,7 @@ class ModelRow:
     hidden: int
     heads: int | None
     kv_heads: int | None
-    context: int
+    context: int | None
     family: str
     source: str
 
@@ -112,7 +112,7 @@ def print_models(models: Sequence[ModelRow], screen: Console | None = None) -> N
             str(model.layers),
             str(model.hidden),
             _heads(model),
-            str(model.context),
+            "" if model.context is None else str(model.context),
             model.family,
             model.source,
         )
