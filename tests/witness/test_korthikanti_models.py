@@ -92,8 +92,8 @@ def test_a_whole_stage_adds_the_ends_of_section_4_3() -> None:
     (ledger,) = stage_ledgers(setting, stages(setting.architecture, setting.plan))
     b, h, _, layers = MODELS["megatron-22b"]
     shard = SEQ * b * h // TP
-    end_of_forward = stage_memory(setting, ledger).instants[0]
-    assert end_of_forward.categories["activations"] == layers * per_layer(setting) + 5 * shard
+    forward = stage_memory(setting, ledger).instants[0]
+    assert forward.categories["activations"] == layers * per_layer(setting) + 5 * shard
 
 
 @pytest.mark.parametrize(("model", "pp", "vpp"), [("gpt3-175b", 8, 3), ("megatron-530b", 35, 3)])
