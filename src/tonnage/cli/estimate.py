@@ -83,7 +83,7 @@ def _plan(path: str | None, changes: dict[str, Any]) -> Plan:
 
 def _show(answer: Estimate, *, as_json: bool) -> int:
     if as_json:
-        print_json(answer.to_dict())
+        print_json({"schema_version": answer.schema_version, **answer.to_dict()})
     else:
         from tonnage.report.estimate import print_estimate
 
