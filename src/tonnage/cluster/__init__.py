@@ -3,6 +3,7 @@
 from tonnage.cluster.catalog import DEVICES, LINKS
 from tonnage.cluster.cluster import LARGEST_CLUSTER, Cluster
 from tonnage.cluster.device import Device
+from tonnage.cluster.files import load_cluster_file, load_device_file, override_link
 from tonnage.cluster.find import find_device, find_link
 from tonnage.cluster.link import Link
 from tonnage.cluster.parse import parse_cluster, parse_clusters
@@ -16,6 +17,9 @@ __all__ = [
     "Link",
     "find_device",
     "find_link",
+    "load_cluster_file",
+    "load_device_file",
+    "override_link",
     "parse_cluster",
     "parse_clusters",
 ]
