@@ -40,6 +40,16 @@ VERBS = {
     ),
     "models": ("tonnage.cli.models:models", "List the catalog of models."),
     "devices": ("tonnage.cli.devices:devices", "List the catalog of devices."),
+    "hardware": (
+        "tonnage.cli.hardware:hardware",
+        "List devices with their dense peaks and ridge points, or all that is known of one.",
+    ),
+    "ranks": (
+        "tonnage.cli.ranks:ranks",
+        "Print where every rank sits: node, coordinates, groups, and the links they cross.\n\n"
+        "Ranks are numbered as torchrun numbers them, and laid out as Megatron lays them out: "
+        "tp is the fastest axis, then cp, dp and pp.",
+    ),
 }
 """Each verb: where its function is, and its help, of which the first paragraph is listed."""
 
