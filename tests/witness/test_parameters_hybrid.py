@@ -258,6 +258,29 @@ def qwen3_5_text(draw: st.DrawFn, /, family: str) -> Config:
 
 
 @st.composite
+def qwen3_5(draw: st.DrawFn, /, family: str) -> Config:
+    text = draw(qwen3_5_text(f"{family}_text"))
+    heads, tied = draw(st.integers(1, 3)), text.pop("tie_word_embeddings")
+    return {
+        "model_type": family,
+        "text_config": text,
+        "vision_config": {
+            "model_type": draw(st.sampled_from([family, f"{family}_vision"])),
+            "depth": draw(LAYERS),
+            "hidden_size": heads * draw(WIDTH),
+            "num_heads": heads,
+            "intermediate_size": draw(WIDTH),
+            "out_hidden_size": draw(WIDTH),
+            "patch_size": draw(st.integers(1, 4)),
+            "temporal_patch_size": draw(st.integers(1, 2)),
+            "spatial_merge_size": draw(st.integers(1, 2)),
+            "num_position_embeddings": draw(POSITIONS),
+        },
+        "tie_word_embeddings": tied,
+    }
+
+
+@st.composite
 def lfm2(draw: st.DrawFn) -> Config:
     config: Config = draw(grouped("lfm2", conv_L_cache=TAPS, conv_bias=FLAG))
     layer = st.integers(0, config["num_hidden_layers"] - 1)
@@ -310,6 +333,8 @@ FAMILIES: dict[str, st.SearchStrategy[Config]] = {
     "mamba2": mamba2(),
     "minimax": minimax(),
     "nemotron_h": nemotron_h(),
+    "qwen3_5": qwen3_5("qwen3_5"),
+    "qwen3_5_moe": qwen3_5("qwen3_5_moe"),
     "qwen3_5_moe_text": qwen3_5_text("qwen3_5_moe_text"),
     "qwen3_5_text": qwen3_5_text("qwen3_5_text"),
     "qwen3_next": qwen3_next(),
