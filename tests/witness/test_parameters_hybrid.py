@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,32 +13,14 @@ from tests.witness.test_parameters import (
     VOCAB,
     WIDTH,
     Config,
-    build,
+    agrees,
     grouped,
     routed,
 )
 from tonnage.arch import read_config
-from tonnage.ledger import parameters
 
 TAPS = st.integers(2, 4)
-EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 KINDS = ("linear_attention", "full_attention")
-
-
-def counted(config: Mapping[str, Any]) -> tuple[int, int]:
-    """Parameters of the model that transformers builds, and those that one token meets."""
-    model = build(config)
-    text = model.config.get_text_config()
-    total = sum(weight.numel() for weight in model.parameters())
-    routed = sum(weight.numel() for name, weight in model.named_parameters() if ".experts." in name)
-    experts = next((getattr(text, key) for key in EXPERTS if getattr(text, key, None)), 1)
-    unused = experts - (getattr(text, "num_experts_per_tok", None) or 1)
-    return total, total - routed // experts * unused
-
-
-def agrees(config: Mapping[str, Any]) -> None:
-    count = parameters(read_config(config, name="hybrid"))
-    assert (count.total, count.active) == counted(config)
 
 
 def listed(draw: st.DrawFn, config: Config, kinds: tuple[str, ...] = KINDS) -> Config:
@@ -347,4 +326,5 @@ FAMILIES: dict[str, st.SearchStrategy[Config]] = {
 )
 @given(data=st.data())
 def test_small_configs_equal_transformers(family: str, data: st.DataObject) -> None:
-    agrees(data.draw(FAMILIES[family]))
+    config = data.draw(FAMILIES[family])
+    agrees(config, read_config(config, name=family))
