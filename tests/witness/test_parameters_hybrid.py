@@ -301,6 +301,19 @@ def minimax(draw: st.DrawFn) -> Config:
     )
 
 
+@st.composite
+def olmo_hybrid(draw: st.DrawFn) -> Config:
+    config = with_delta(draw, draw(grouped("olmo_hybrid")))
+    kinds = {*(config.get("layer_types") or KINDS)}
+    if len(kinds) == 1:  # the class insists on both
+        config["layer_types"] = [*config["layer_types"], *KINDS]
+        config["num_hidden_layers"] += 2
+    if config["num_hidden_layers"] == 1:
+        config["num_hidden_layers"] = 2
+    del config["full_attention_interval"], config["head_dim"]
+    return {**config, "pad_token_id": None}
+
+
 FAMILIES: dict[str, st.SearchStrategy[Config]] = {
     "bamba": bamba(),
     "falcon_mamba": mamba("falcon_mamba"),
@@ -313,6 +326,7 @@ FAMILIES: dict[str, st.SearchStrategy[Config]] = {
     "mamba2": mamba2(),
     "minimax": minimax(),
     "nemotron_h": nemotron_h(),
+    "olmo_hybrid": olmo_hybrid(),
     "qwen3_5": qwen3_5("qwen3_5"),
     "qwen3_5_moe": qwen3_5("qwen3_5_moe"),
     "qwen3_5_moe_text": qwen3_5_text("qwen3_5_moe_text"),
@@ -346,6 +360,8 @@ def test_small_configs_equal_transformers(family: str, data: st.DataObject) -> N
         ("minimax", ("layer_types", "tie_word_embeddings", "head_dim")),
         ("nemotron_h", ("head_dim", "use_bias", "use_conv_bias", "mlp_bias", "moe_latent_size")),
         ("nemotron_h", ("num_hidden_layers",)),
+        ("olmo_hybrid", ("linear_num_key_heads", "linear_num_value_heads", "layer_types")),
+        ("olmo_hybrid", ("num_key_value_heads", "linear_value_head_dim", "attention_bias")),
         ("qwen3_5", ("tie_word_embeddings",)),
         ("qwen3_5_text", ("head_dim", "layer_types", "full_attention_interval")),
         ("qwen3_next", ("head_dim", "layer_types", "decoder_sparse_step", "mlp_only_layers")),
