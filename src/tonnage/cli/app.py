@@ -53,6 +53,12 @@ VERBS = {
         "Ranks are numbered as torchrun numbers them, and laid out as Megatron lays them out: "
         "tp is the fastest axis, then cp, dp and pp.",
     ),
+    "op": (
+        "tonnage.cli.op:op",
+        "Weigh one operation: FLOPs, bytes, intensity, what bounds it, and its least time.\n\n"
+        "For example: tonnage op matmul n=1024, or "
+        "tonnage op 'b q d, b k d -> b q k' b=8 q=1024 k=1024 d=128.",
+    ),
 }
 """Each verb: where its function is, and its help, of which the first paragraph is listed."""
 
