@@ -59,6 +59,12 @@ VERBS = {
         "For example: tonnage op matmul n=1024, or "
         "tonnage op 'b q d, b k d -> b q k' b=8 q=1024 k=1024 d=128.",
     ),
+    "dtypes": (
+        "tonnage.cli.dtypes:dtypes",
+        "List number formats: bits, range and resolution; or what values become in each.\n\n"
+        "For example: tonnage dtypes --cast 1e-8 448.1. Several values are one block of the "
+        "block formats, and share its scale.",
+    ),
 }
 """Each verb: where its function is, and its help, of which the first paragraph is listed."""
 
