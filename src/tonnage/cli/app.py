@@ -65,6 +65,12 @@ VERBS = {
         "For example: tonnage dtypes --cast 1e-8 448.1. Several values are one block of the "
         "block formats, and share its scale.",
     ),
+    "roofline": (
+        "tonnage.cli.roofline:roofline",
+        "Draw the roofline of devices, with a model's operations on it.\n\n"
+        "Each operation of training, prefill and decode at its arithmetic intensity, on the "
+        "screen or as an HTML, SVG or PNG file.",
+    ),
 }
 """Each verb: where its function is, and its help, of which the first paragraph is listed."""
 
