@@ -24,7 +24,7 @@ def head(setting: Setting, *, owns_tied_table: bool = False) -> Operations:
     architecture = setting.architecture
     read = layer_input(setting)
     operations: list[Operation] = []
-    if architecture.streams > 1:
+    if architecture.streams:
         done, read = collapse_head(setting, read)
         operations.extend(done)
     if architecture.final_norm is not None:
