@@ -20,7 +20,7 @@ from tonnage.memory.states import States, states
 from tonnage.plan import Plan, Resolved, Setting, resolve
 from tonnage.runtime import RUNTIMES
 
-EXAMPLES = settings(max_examples=100)
+EXAMPLES = settings(max_examples=60)
 
 
 def ledgers(resolved: Resolved, setting: Setting | None = None) -> tuple[StageLedger, ...]:
