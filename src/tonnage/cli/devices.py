@@ -24,10 +24,7 @@ def devices(
 
     found = matching(DEVICES, pattern, lambda device: (device.name, device.vendor, *device.aliases))
     if as_json:
-        from tonnage.estimation import SCHEMA_VERSION
-
-        listed = [device_json(device) for device in found]
-        print_json({"schema_version": SCHEMA_VERSION, "devices": listed})
+        print_json({"devices": [device_json(device) for device in found]})
     else:
         print_devices(found)
     return 0

@@ -83,7 +83,7 @@ def _plan(path: str | None, changes: dict[str, Any]) -> Plan:
 
 def _show(answer: Estimate, *, as_json: bool) -> int:
     if as_json:
-        print_json({"schema_version": answer.schema_version, **answer.to_dict()})
+        print_json(answer.to_dict())
     else:
         from tonnage.report.estimate import print_estimate
 
@@ -93,9 +93,7 @@ def _show(answer: Estimate, *, as_json: bool) -> int:
 
 def _show_explanation(explanation: Explanation, *, as_json: bool) -> int:
     if as_json:
-        from tonnage.estimation import SCHEMA_VERSION
-
-        print_json({"schema_version": SCHEMA_VERSION, **dataclasses.asdict(explanation)})
+        print_json(dataclasses.asdict(explanation))
     else:
         from tonnage.report.explain import print_explanation
 

@@ -35,8 +35,10 @@ def sequence_flops(setting: Setting, stages: tuple[Stage, ...], *, causal: bool)
         stages: the pipeline's layout, which decides what a block of recomputed layers is.
         causal: count the lower half of attention, or the whole square.
     """
+    # What a token needs does not depend on where its experts are or how full they are.
+    balanced = dataclasses.replace(setting.plan, moe_imbalance=1.0, moe_capacity_factor=None)
     alone = dataclasses.replace(
-        whole(setting.architecture, setting.plan, seq=setting.seq), causal=causal
+        whole(setting.architecture, balanced, seq=setting.seq), causal=causal
     )
     (ledger,) = stage_ledgers(alone, (whole_stage(setting.architecture),))
     counts = setting.architecture.kinds()

@@ -36,6 +36,8 @@ class Setting:
         mbs: sequences in a micro-batch, b.
         grad_acc: micro-batches in a step on one rank, m.
         seq: tokens in a sequence, s.
+        device: what the device's kernels are compiled for (``sm90``), which decides the size
+            of library workspaces.
         causal: attention's lower half is counted, and not the whole square.
     """
 
@@ -55,6 +57,7 @@ class Setting:
     mbs: Number
     grad_acc: Number
     seq: Number
+    device: str = ""
     causal: bool = True
 
     @property

@@ -42,14 +42,16 @@ class Runtime:
         precision: the recipe it uses when none is asked for.
         norm: ``fused`` norms save their input and statistics; ``eager`` ones (a norm written
             in Python) save an fp32 copy of the input, the statistics and the normalised value.
+        norm_in_linear: the norm before a linear layer is part of it (Transformer Engine), and
+            recomputing norms leaves it alone.
         norm_statistics: whether the statistics are counted (the 2022 paper neglects them).
         activation: a ``fused`` gated activation saves its input only; ``eager`` also its output
             before the product.
         qkv: ``fused``: one projection, whose storage lives as long as any of q, k and v;
             ``separate``: three.
         softmax: unfused attention keeps probabilities in ``compute`` format, or also in ``fp32``.
-        attention_output_copies: further saved copies of the attention output (a transposed
-            copy made for FlashAttention-2 in Megatron's layout).
+        attention_layout: ``bshd``, or Megatron's ``sbhd``, from which FlashAttention-2 keeps a
+            transposed copy of its output beside the one that is handed on.
         autocast: torch.autocast casts fp32 weights and inputs per linear layer and keeps the
             copies for backward; else a sharding engine hands out weights already cast.
         routing: a mixture of experts keeps a token-to-expert ``map`` (Megatron), or ``index``
@@ -64,10 +66,16 @@ class Runtime:
         step_copies: copies of the gathered weights at the end of a ZeRO-1 step.
         optimizer_step: ``foreach`` makes a temporary as large as the parameters it updates,
             ``fused`` none.
-        gather_buffers: persistent full-width buffers for gathered sequence shards.
+        gather_buffers: persistent full-width buffers that layers gather sequence shards into.
+        head_gather_buffer: the same for the head alone.
+        score_buffer: a persistent buffer for the scores of unfused attention.
+        attention_mask: a boolean mask of the whole square lives with each batch.
         placeholder_gradients: with gradient-accumulation fusion the weight gradient goes straight
             into the fp32 buffer, and autograd gets a cached placeholder for each distinct shape.
-        workspaces: matrix-product workspaces inside the allocator.
+        matmul_workspaces: PyTorch's workspaces for cuBLAS: one for each thread that has
+            launched a product, forward and backward.
+        matmul_workspace: their size in bytes; 0: cuBLAS's default on the device.
+        linear_workspaces: Transformer Engine's own, of 32 MiB on sm90 and later, else 4 MiB.
         overlap_grad_reduce: gradient reduction runs under the last micro-batch's backward.
         overlap_param_gather: parameter gathers run under the forward pass.
         tp_overlap: share of tensor-parallel communication hidden behind compute, 0 to 1.
@@ -82,11 +90,12 @@ class Runtime:
     precision: str
     source: str
     norm: Literal["fused", "eager"] = "fused"
+    norm_in_linear: bool = False
     norm_statistics: bool = True
     activation: Literal["fused", "eager"] = "fused"
     qkv: Literal["fused", "separate"] = "separate"
     softmax: Literal["compute", "fp32"] = "compute"
-    attention_output_copies: int = 0
+    attention_layout: Literal["bshd", "sbhd"] = "bshd"
     autocast: bool = False
     routing: Literal["map", "index"] = "index"
     loss: LossRule = "eager"
@@ -98,8 +107,13 @@ class Runtime:
     step_copies: int = 0
     optimizer_step: Literal["foreach", "fused"] = "foreach"
     gather_buffers: int = 0
+    head_gather_buffer: bool = False
+    score_buffer: bool = False
+    attention_mask: bool = False
     placeholder_gradients: bool = False
-    workspaces: int = 2
+    matmul_workspaces: int = 2
+    matmul_workspace: int = 0
+    linear_workspaces: int = 0
     overlap_grad_reduce: bool = True
     overlap_param_gather: bool = True
     tp_overlap: float = 0.0

@@ -9,7 +9,7 @@ from typing import Final
 from tonnage.arch.architecture import Architecture
 from tonnage.arch.feed_forward import MLP, MoE
 from tonnage.arch.keys import DEEPEST, Keys
-from tonnage.arch.layer import Layer
+from tonnage.arch.layer import Layer, Mixer
 from tonnage.arch.mixer import Attention
 from tonnage.arch.norm import RMSNORM, Norm
 
@@ -21,6 +21,7 @@ ACTIVATIONS: Final = frozenset(
         "gelu_pytorch_tanh",
         "quick_gelu",
         "relu",
+        "relu2",
         "silu",
         "swish",
     }
@@ -128,7 +129,7 @@ def gated_mlp(
 
 def mixture(keys: Keys, *, experts: int, expert: MLP, shared: MLP | None = None) -> MoE:
     """A mixture of experts whose router picks ``num_experts_per_tok``."""
-    top_k = keys.count("num_experts_per_tok")
+    top_k = keys.count("num_experts_per_tok", "num_experts_per_token")
     if top_k > experts:
         keys.fail(
             "num_experts_per_tok",
@@ -139,9 +140,9 @@ def mixture(keys: Keys, *, experts: int, expert: MLP, shared: MLP | None = None)
     return MoE(experts=experts, top_k=top_k, expert=expert, shared=shared)
 
 
-def pre_norm_layer(attention: Attention, mlp: MLP | MoE) -> Layer:
+def pre_norm_layer(mixer: Mixer, mlp: MLP | MoE) -> Layer:
     """The layer that most families share: an RMSNorm before each of the two parts."""
-    return Layer(mixer=attention, mlp=mlp, mixer_norm=RMSNORM, mlp_norm=RMSNORM)
+    return Layer(mixer=mixer, mlp=mlp, mixer_norm=RMSNORM, mlp_norm=RMSNORM)
 
 
 def layer_types(keys: Keys, *, default: Iterable[str]) -> tuple[str, ...]:

@@ -1,0 +1,116 @@
+"""Qwen3-Next and Qwen3.5: three layers of Gated DeltaNet to one of gated attention.
+
+The attention turns a quarter of each head, normalises queries and keys, and scales its
+output by a sigmoid gate. Norms are centred on zero, which changes no count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from tonnage.arch.architecture import Architecture
+from tonnage.arch.families.blocks import (
+    FULL,
+    activation,
+    decoder,
+    gated_mlp,
+    grouped_query_attention,
+    layer_count,
+    mixture,
+    pre_norm_layer,
+)
+from tonnage.arch.families.hybrid_blocks import LINEAR, every_nth_full, mixed_layers
+from tonnage.arch.feed_forward import MLP, MoE
+from tonnage.arch.keys import DEEPEST, Keys
+from tonnage.arch.layer import Layer
+from tonnage.arch.mixer import Attention
+from tonnage.arch.norm import RMSNORM
+from tonnage.arch.recurrent import GatedDelta
+
+HEAD_DIM: Final = 256
+INTERVAL: Final = 4
+ROPE_FRACTION: Final = 0.25
+"""What the classes fix for files that do not say."""
+
+
+def read_qwen3_next(keys: Keys) -> Architecture:
+    """Read a config whose ``model_type`` is ``qwen3_next``."""
+    count = layer_count(keys)
+    step = keys.count("decoder_sparse_step", default=1)
+    dense_only = keys.indices("mlp_only_layers", below=count)
+    routes = [(i + 1) % step == 0 and i not in dense_only for i in range(count)]
+    sparse = _layers(keys, _mixture(keys)) if any(routes) else ()
+    # A model whose layers all route needs no width for dense ones.
+    dense = sparse if all(routes) else _layers(keys, gated_mlp(keys))
+    layers = tuple((sparse if route else dense)[i] for i, route in enumerate(routes))
+    mtp = keys.count("num_nextn_predict_layers", default=0, least=0, most=DEEPEST)
+    return replace(decoder(keys, layers=layers, tied=False), mtp_layers=mtp)
+
+
+def read_qwen3_5_text(keys: Keys) -> Architecture:
+    """Read a config whose ``model_type`` is ``qwen3_5_text``, alone or nested in ``qwen3_5``."""
+    return _text(keys, _layers(keys, gated_mlp(keys)))
+
+
+def read_qwen3_5_moe_text(keys: Keys) -> Architecture:
+    """Read a config whose ``model_type`` is ``qwen3_5_moe_text``, alone or nested."""
+    return _text(keys, _layers(keys, _mixture(keys)))
+
+
+def _text(keys: Keys, layers: tuple[Layer, ...]) -> Architecture:
+    mtp = keys.count("mtp_num_hidden_layers", default=0, least=0, most=DEEPEST)
+    return replace(decoder(keys, layers=layers, tied=False), mtp_layers=mtp)
+
+
+def _layers(keys: Keys, mlp: MoE | MLP) -> tuple[Layer, ...]:
+    parts = {FULL: pre_norm_layer(_attention(keys), mlp), LINEAR: pre_norm_layer(_delta(keys), mlp)}
+    every = keys.count("full_attention_interval", default=INTERVAL, most=DEEPEST)
+    return mixed_layers(keys, parts, default=every_nth_full(layer_count(keys), every))
+
+
+def _attention(keys: Keys) -> Attention:
+    if not keys.flag("attn_output_gate", default=True):
+        keys.refuse("attn_output_gate", problem="is not modelled here", accepted="true")
+    bias = keys.flag("attention_bias", default=False)
+    attention = grouped_query_attention(
+        keys,
+        kv_required=True,
+        head_dim_default=HEAD_DIM,
+        qkv_bias=bias,
+        output_bias=bias,
+        qk_norm=RMSNORM,
+    )
+    rope = keys.nested("rope_parameters") if keys.values.get("rope_parameters") else keys
+    fraction = rope.fraction("partial_rotary_factor", default=ROPE_FRACTION)
+    return replace(attention, gate="element", rope_fraction=fraction)
+
+
+def _delta(keys: Keys) -> GatedDelta:
+    activation(keys, "hidden_act", default="silu")
+    key_heads = keys.count("linear_num_key_heads")
+    value_heads = keys.count("linear_num_value_heads")
+    if value_heads % key_heads:
+        keys.fail(
+            "linear_num_value_heads",
+            value_heads,
+            problem=f"is no multiple of the {key_heads} key heads",
+            accepted=f"a multiple of {key_heads}",
+        )
+    return GatedDelta(
+        key_heads=key_heads,
+        value_heads=value_heads,
+        key_head_dim=keys.count("linear_key_head_dim"),
+        value_head_dim=keys.count("linear_value_head_dim"),
+        conv_kernel=keys.count("linear_conv_kernel_dim"),
+    )
+
+
+def _mixture(keys: Keys) -> MoE:
+    moe = mixture(
+        keys,
+        experts=keys.count("num_experts", "num_local_experts"),
+        expert=gated_mlp(keys, width="moe_intermediate_size"),
+        shared=gated_mlp(keys, width="shared_expert_intermediate_size"),
+    )
+    return replace(moe, shared_gate=True)

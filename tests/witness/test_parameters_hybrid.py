@@ -1,0 +1,325 @@
+"""Parameter counts of recurrent models and hybrids beside those of the classes in transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.witness.test_parameters import (
+    FLAG,
+    LAYERS,
+    POSITIONS,
+    VOCAB,
+    WIDTH,
+    Config,
+    build,
+    grouped,
+    routed,
+)
+from tonnage.arch import read_config
+from tonnage.ledger import parameters
+
+TAPS = st.integers(2, 4)
+EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+KINDS = ("linear_attention", "full_attention")
+
+
+def counted(config: Mapping[str, Any]) -> tuple[int, int]:
+    """Parameters of the model that transformers builds, and those that one token meets."""
+    model = build(config)
+    text = model.config.get_text_config()
+    total = sum(weight.numel() for weight in model.parameters())
+    routed = sum(weight.numel() for name, weight in model.named_parameters() if ".experts." in name)
+    experts = next((getattr(text, key) for key in EXPERTS if getattr(text, key, None)), 1)
+    unused = experts - (getattr(text, "num_experts_per_tok", None) or 1)
+    return total, total - routed // experts * unused
+
+
+def agrees(config: Mapping[str, Any]) -> None:
+    count = parameters(read_config(config, name="hybrid"))
+    assert (count.total, count.active) == counted(config)
+
+
+def listed(draw: st.DrawFn, config: Config, kinds: tuple[str, ...] = KINDS) -> Config:
+    """The config with the kind of each layer, as files say it, or without a list."""
+    count = config["num_hidden_layers"]
+    kind = st.sampled_from(kinds)
+    types = draw(st.none() | st.lists(kind, min_size=count, max_size=count))
+    return config if types is None else {**config, "layer_types": types}
+
+
+@st.composite
+def mamba(draw: st.DrawFn, /, family: str) -> Config:
+    return {
+        "model_type": family,
+        "hidden_size": draw(WIDTH),
+        "state_size": draw(st.integers(1, 8)),
+        "num_hidden_layers": draw(LAYERS),
+        "expand": draw(st.integers(1, 3)),
+        "conv_kernel": draw(TAPS),
+        "use_bias": draw(FLAG),
+        "use_conv_bias": draw(FLAG),
+        "time_step_rank": draw(st.just("auto") | st.integers(1, 9)),
+        "vocab_size": draw(VOCAB),
+        "tie_word_embeddings": draw(FLAG),
+    }
+
+
+@st.composite
+def mamba2(draw: st.DrawFn) -> Config:
+    groups, expand = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    heads, hidden_share = groups * draw(st.integers(1, 3)) * expand, draw(st.integers(1, 6))
+    config: Config = draw(mamba("mamba2"))
+    del config["time_step_rank"]
+    return {
+        **config,
+        "num_heads": heads,
+        "head_dim": hidden_share,
+        "expand": expand,
+        "hidden_size": heads // expand * hidden_share,
+        "n_groups": groups,
+        "chunk_size": 8,
+    }
+
+
+@st.composite
+def jamba(draw: st.DrawFn) -> Config:
+    config: Config = draw(grouped("jamba", mamba_d_state=st.integers(1, 8), mamba_d_conv=TAPS))
+    for part in ("attn", "expert"):
+        period = draw(st.integers(1, 3))
+        config[f"{part}_layer_period"] = period
+        config[f"{part}_layer_offset"] = draw(st.integers(0, period - 1))
+    experts = draw(st.integers(1, 4))
+    return {
+        **config,
+        "num_experts": experts,
+        "num_experts_per_tok": draw(st.integers(1, experts)),
+        "mamba_expand": draw(st.integers(1, 2)),
+        "mamba_dt_rank": draw(st.just("auto") | st.integers(1, 9)),
+        "mamba_conv_bias": draw(FLAG),
+        "mamba_proj_bias": draw(FLAG),
+    }
+
+
+def with_mamba2(draw: st.DrawFn, config: Config) -> Config:
+    """The keys of Bamba's and Granite's Mamba-2, for the hidden size of a config."""
+    groups, per_group = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    hidden = config["hidden_size"] * groups * per_group
+    return {
+        **config,
+        "hidden_size": hidden,
+        "mamba_n_heads": groups * per_group,
+        "mamba_n_groups": groups,
+        "mamba_d_head": draw(st.sampled_from(["auto", 2 * config["hidden_size"]])),
+        "mamba_d_state": draw(st.integers(1, 8)),
+        "mamba_d_conv": draw(TAPS),
+        "mamba_expand": 2,
+        "mamba_chunk_size": 8,
+        "mamba_conv_bias": draw(FLAG),
+        "mamba_proj_bias": draw(FLAG),
+    }
+
+
+@st.composite
+def granite(draw: st.DrawFn) -> Config:
+    config: Config = draw(
+        routed(
+            "granitemoehybrid",
+            "num_local_experts",
+            shared_intermediate_size=WIDTH,
+            attention_bias=FLAG,
+            position_embedding_type=st.sampled_from(["nope", "rope"]),
+        )
+    )
+    if draw(FLAG):
+        config["num_local_experts"] = 0
+    older = ("mamba", "attention")
+    return listed(draw, with_mamba2(draw, config), draw(st.sampled_from([KINDS, older])))
+
+
+@st.composite
+def bamba(draw: st.DrawFn) -> Config:
+    config = with_mamba2(draw, draw(grouped("bamba", attention_bias=FLAG, mlp_bias=FLAG)))
+    layer = st.integers(0, config["num_hidden_layers"] - 1)
+    return {**config, "attn_layer_indices": draw(st.lists(layer, unique=True))}
+
+
+@st.composite
+def nemotron_h(draw: st.DrawFn) -> Config:
+    pattern = draw(st.text("M*-E", min_size=1, max_size=8))
+    groups, experts = draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    names = ("hidden_size", "num_attention_heads", "num_key_value_heads", "vocab_size")
+    base: Config = draw(grouped("nemotron_h"))
+    return {
+        "model_type": "nemotron_h",
+        **{name: base[name] for name in names},
+        "head_dim": draw(WIDTH),
+        "hybrid_override_pattern": pattern,
+        "num_hidden_layers": len(pattern),
+        "intermediate_size": draw(WIDTH),
+        "max_position_embeddings": draw(POSITIONS),
+        "mamba_num_heads": groups * draw(st.integers(1, 3)),
+        "mamba_head_dim": draw(WIDTH),
+        "n_groups": groups,
+        "ssm_state_size": draw(st.integers(1, 8)),
+        "conv_kernel": draw(TAPS),
+        "chunk_size": 8,
+        "use_bias": draw(FLAG),
+        "use_conv_bias": draw(FLAG),
+        "mlp_bias": draw(FLAG),
+        "n_routed_experts": experts,
+        "num_experts_per_tok": draw(st.integers(1, experts)),
+        "moe_intermediate_size": draw(WIDTH),
+        "moe_shared_expert_intermediate_size": draw(WIDTH),
+        "moe_latent_size": draw(st.none() | WIDTH),
+    }
+
+
+@st.composite
+def kimi_linear(draw: st.DrawFn) -> Config:
+    experts = draw(st.integers(1, 4))
+    config: Config = draw(
+        grouped(
+            "kimi_linear",
+            moe_intermediate_size=WIDTH,
+            num_shared_experts=st.integers(1, 2),
+            q_lora_rank=st.none() | WIDTH,
+            kv_lora_rank=WIDTH,
+            qk_nope_head_dim=WIDTH,
+            qk_rope_head_dim=WIDTH,
+            v_head_dim=WIDTH,
+            attention_bias=FLAG,
+            first_k_dense_replace=st.integers(0, 3),
+        )
+    )
+    count = config["num_hidden_layers"]
+    del config["tie_word_embeddings"]
+    full = draw(st.sets(st.integers(1, count)))
+    return {
+        **config,
+        "num_key_value_heads": config["num_attention_heads"],
+        "pad_token_id": None,
+        "num_experts": experts,
+        "num_experts_per_token": draw(st.integers(1, experts)),
+        "linear_attn_config": {
+            "full_attn_layers": sorted(full),
+            "kda_layers": sorted({*range(1, count + 1)} - full),
+            "head_dim": draw(WIDTH),
+            "num_heads": draw(st.integers(1, 3)),
+            "short_conv_kernel_size": draw(TAPS),
+        },
+    }
+
+
+def with_delta(draw: st.DrawFn, config: Config) -> Config:
+    """The keys of Qwen's Gated DeltaNet."""
+    key_heads = draw(st.integers(1, 3))
+    return {
+        **listed(draw, config),
+        "head_dim": draw(WIDTH),
+        "attention_bias": draw(FLAG),
+        "full_attention_interval": draw(st.integers(1, 4)),
+        "linear_num_key_heads": key_heads,
+        "linear_num_value_heads": key_heads * draw(st.integers(1, 3)),
+        "linear_key_head_dim": draw(WIDTH),
+        "linear_value_head_dim": draw(WIDTH),
+        "linear_conv_kernel_dim": draw(TAPS),
+    }
+
+
+def sparse(family: str) -> st.SearchStrategy[Config]:
+    return routed(
+        family,
+        "num_experts",
+        moe_intermediate_size=WIDTH,
+        shared_expert_intermediate_size=WIDTH,
+    )
+
+
+@st.composite
+def qwen3_next(draw: st.DrawFn) -> Config:
+    config = with_delta(draw, draw(sparse("qwen3_next")))
+    layer = st.integers(0, config["num_hidden_layers"] - 1)
+    return {
+        **config,
+        "decoder_sparse_step": draw(st.integers(1, 3)),
+        "mlp_only_layers": draw(st.lists(layer, unique=True)),
+    }
+
+
+@st.composite
+def qwen3_5_text(draw: st.DrawFn, /, family: str) -> Config:
+    base = sparse(family) if "moe" in family else grouped(family)
+    return with_delta(draw, draw(base))
+
+
+@st.composite
+def lfm2(draw: st.DrawFn) -> Config:
+    config: Config = draw(grouped("lfm2", conv_L_cache=TAPS, conv_bias=FLAG))
+    layer = st.integers(0, config["num_hidden_layers"] - 1)
+    return listed(
+        draw,
+        {
+            **config,
+            "full_attn_idxs": draw(st.none() | st.lists(layer, unique=True)),
+            "block_auto_adjust_ff_dim": draw(FLAG),
+            "block_multiple_of": draw(st.integers(1, 9)),
+            "block_ffn_dim_multiplier": draw(st.sampled_from([1.0, 1.3, 0.7])),
+        },
+        ("conv", "full_attention"),
+    )
+
+
+@st.composite
+def lfm2_moe(draw: st.DrawFn) -> Config:
+    config: Config = draw(
+        routed(
+            "lfm2_moe",
+            "num_experts",
+            conv_L_cache=TAPS,
+            conv_bias=FLAG,
+            moe_intermediate_size=WIDTH,
+            num_dense_layers=st.integers(0, 3),
+        )
+    )
+    count = config["num_hidden_layers"]
+    kind = st.sampled_from(["conv", "full_attention"])
+    return {**config, "layer_types": draw(st.lists(kind, min_size=count, max_size=count))}
+
+
+@st.composite
+def minimax(draw: st.DrawFn) -> Config:
+    return listed(
+        draw, draw(routed("minimax", "num_local_experts", head_dim=WIDTH, block_size=st.just(8)))
+    )
+
+
+FAMILIES: dict[str, st.SearchStrategy[Config]] = {
+    "bamba": bamba(),
+    "falcon_mamba": mamba("falcon_mamba"),
+    "granitemoehybrid": granite(),
+    "jamba": jamba(),
+    "kimi_linear": kimi_linear(),
+    "lfm2": lfm2(),
+    "lfm2_moe": lfm2_moe(),
+    "mamba": mamba("mamba"),
+    "mamba2": mamba2(),
+    "minimax": minimax(),
+    "nemotron_h": nemotron_h(),
+    "qwen3_5_moe_text": qwen3_5_text("qwen3_5_moe_text"),
+    "qwen3_5_text": qwen3_5_text("qwen3_5_text"),
+    "qwen3_next": qwen3_next(),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(
+    max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+@given(data=st.data())
+def test_small_configs_equal_transformers(family: str, data: st.DataObject) -> None:
+    agrees(data.draw(FAMILIES[family]))
