@@ -64,6 +64,7 @@ def _core(spec: Attention) -> Core:
             top_k=spec.top_k,
         ),
         softcap=spec.softcap,
+        softmax_fp32=spec.softmax_fp32,
         sinks=spec.sinks,
         relative_buckets=spec.relative_buckets,
         dropout=spec.dropout,

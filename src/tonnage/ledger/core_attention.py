@@ -24,6 +24,7 @@ class Core:
         value_width: width of a value head.
         sight: which keys a query sees.
         softcap: scores are capped by a tanh.
+        softmax_fp32: unfused, the softmax is asked for in fp32.
         sinks: each head has a learnt score in the softmax, which no value follows.
         relative_buckets: rows of a table of biases by distance that scores are added to.
         dropout: probability of dropout on the attention weights.
@@ -36,6 +37,7 @@ class Core:
     value_width: Number
     sight: Sight = ALL_BEFORE
     softcap: bool = False
+    softmax_fp32: bool = True
     sinks: bool = False
     relative_buckets: Number = 0
     dropout: float = 0.0
@@ -208,7 +210,8 @@ def _softmax(setting: Setting, core: Core, scores: Tensor) -> tuple[Operations, 
         columns = columns + setting.tokens * exact_div(core.heads, setting.tp)
     probabilities = Tensor(name="attention.probabilities", elements=columns, format=setting.format)
     saves = [probabilities]
-    if setting.runtime.softmax == "fp32" and setting.format != "fp32":
+    wide = core.softmax_fp32 and setting.runtime.softmax == "fp32"
+    if wide and setting.format != "fp32":
         saves.append(probabilities.cast("attention.probabilities_fp32", "fp32"))
     if core.softcap:
         saves.append(scores.cast("attention.softcap_tanh", setting.format))

@@ -37,7 +37,8 @@ def head(setting: Setting, *, owns_tied_table: bool = False) -> Operations:
         done, read = linear(setting, narrow, rows)
         operations.extend(done)
     entry, full = gather(setting, read, width)
-    return (*operations, *entry, _product(setting, read, full, width, owns_tied_table))
+    product = _product(setting, read, full, width, owns_tied_table)
+    return (*operations, *entry, product, *_softcap(setting))
 
 
 def _product(
@@ -58,10 +59,36 @@ def _product(
         kind="matmul",
         inputs=(full,),
         outputs=(logits(setting),),
-        saves=(kept,) if trains else (),
+        saves=_kept_operands(setting, kept, width * rows) if trains else (),
         weights=tuple(weights),
         flops=flops,
         flops_backward=2 * flops if trains else flops,
+    )
+
+
+def _kept_operands(setting: Setting, kept: Tensor, numel: Number) -> tuple[Tensor, ...]:
+    """Input and, where autocast makes one, a copy of each operand."""
+    if not setting.casts:
+        return (kept,)
+    narrow = setting.precision.compute
+    copy = Tensor(name="head.weight_cast", elements=numel, format=narrow)
+    return (kept.cast("head.input_cast", narrow), copy)
+
+
+def _softcap(setting: Setting) -> Operations:
+    """Logits through ``cap · tanh(logits / cap)``: the tanh is kept."""
+    if not setting.architecture.logits_softcap:
+        return ()
+    raw = logits(setting)
+    bounded = raw.cast("head.softcap_tanh", raw.format)
+    return (
+        Operation(
+            name="head.softcap",
+            kind="elementwise",
+            inputs=(raw,),
+            outputs=(bounded,),
+            saves=(bounded,),
+        ),
     )
 
 

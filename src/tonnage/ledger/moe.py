@@ -33,7 +33,8 @@ def moe(setting: Setting, spec: MoE, normed: Tensor) -> tuple[Operations, Tensor
     """
     copies = routed_tokens(setting, spec)
     routing = _router(setting, spec, normed)
-    route = _route(setting, spec, copies)
+    inside = _experts_setting(setting)
+    route = _route(inside, spec, copies)
     arrived = route.sorted
     rows = Rows(
         read=arrived,
@@ -45,7 +46,7 @@ def moe(setting: Setting, spec: MoE, normed: Tensor) -> tuple[Operations, Tensor
     )
     width = _width(setting, spec)
     experts, output = feed_forward(
-        setting, spec.expert, rows, name="moe.expert", module=MODULE, width=width
+        inside, spec.expert, rows, name="moe.expert", module=MODULE, width=width
     )
     inward, sent = _latent(setting, spec, normed, "moe.latent_down")
     combined = Tensor(
@@ -55,6 +56,19 @@ def moe(setting: Setting, spec: MoE, normed: Tensor) -> tuple[Operations, Tensor
     outward, branch = _latent(setting, spec, combined, "moe.latent_up")
     shared, branch = _add_shared(setting, spec, normed, branch)
     return (*routing, *inward, *way, *outward, *shared), branch
+
+
+def _experts_setting(setting: Setting) -> Setting:
+    """The setting of the experts' products.
+
+    torch.autocast does not know the grouped product, so experts read and write the format
+    of their weights, and cast nothing.
+    """
+    if not (setting.casts and setting.runtime.routing == "index"):
+        return setting
+    stored = setting.precision.weights
+    uncast = dataclasses.replace(setting.precision, compute=stored, activations=stored)
+    return dataclasses.replace(setting, precision=uncast)
 
 
 def _width(setting: Setting, spec: MoE) -> Number:
@@ -105,8 +119,13 @@ def _router(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
         modules=(MODULE,),
         narrow=False,
     )
-    rows = Rows(read=normed, kept=normed, tokens=tokens, degree=1)
+    wide = spec.router_fp32 and setting.runtime.routing == "index"
+    copied = wide and not setting.casts and normed.format != "fp32"
+    kept = normed.cast("moe.router.input_fp32", "fp32") if copied else normed
+    rows = Rows(read=normed, kept=kept, tokens=tokens, degree=1)
     scored, logits = linear(setting, gate, rows)
+    if wide:
+        scored = tuple(_in_fp32(operation) for operation in scored)
     scores = tokens * spec.experts
     saves: tuple[Tensor, ...]
     if setting.runtime.routing == "map":
@@ -117,10 +136,12 @@ def _router(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
             Tensor(name="moe.router.rows", elements=2 * scores + tokens, format="fp32"),
         )
     else:
-        # Softmax or sigmoid in fp32, the chosen weights, and four int64 index tensors.
+        # Softmax or sigmoid in fp32; the chosen weights twice, their sum, and four int64
+        # index tensors; where each expert's rows end.
+        indices = 10 * tokens * spec.top_k + tokens + spec.experts
         saves = (
             Tensor(name="moe.router.scores", elements=scores, format="fp32"),
-            Tensor(name="moe.router.indices", elements=9 * tokens * spec.top_k, format="fp32"),
+            Tensor(name="moe.router.indices", elements=indices, format="fp32"),
         )
     choose = Operation(
         name="moe.router.top_k",
@@ -130,6 +151,11 @@ def _router(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
         modules=(MODULE,),
     )
     return (*scored, choose)
+
+
+def _in_fp32(operation: Operation) -> Operation:
+    weights = tuple(dataclasses.replace(weight, format="fp32") for weight in operation.weights)
+    return dataclasses.replace(operation, weights=weights)
 
 
 @dataclass(frozen=True, kw_only=True)

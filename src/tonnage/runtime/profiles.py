@@ -95,6 +95,7 @@ _PROFILES = (
     Runtime(
         name="transformers",
         autocast=True,
+        shared_tensors=True,
         summary="Hugging Face transformers on one device, eager modules, torch.optim",
         axes=(),
         zero_stages=(0,),

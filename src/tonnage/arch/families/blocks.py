@@ -140,9 +140,9 @@ def mixture(keys: Keys, *, experts: int, expert: MLP, shared: MLP | None = None)
     return MoE(experts=experts, top_k=top_k, expert=expert, shared=shared)
 
 
-def pre_norm_layer(mixer: Mixer, mlp: MLP | MoE) -> Layer:
+def pre_norm_layer(mixer: Mixer, mlp: MLP | MoE, *, norm: Norm = RMSNORM) -> Layer:
     """The layer that most families share: an RMSNorm before each of the two parts."""
-    return Layer(mixer=mixer, mlp=mlp, mixer_norm=RMSNORM, mlp_norm=RMSNORM)
+    return Layer(mixer=mixer, mlp=mlp, mixer_norm=norm, mlp_norm=norm)
 
 
 def layer_types(keys: Keys, *, default: Iterable[str]) -> tuple[str, ...]:

@@ -72,9 +72,10 @@ def _mixture(keys: Keys, *, mlp_bias: bool) -> MoE:
     keys.require("n_shared_experts")  # null is none
     count = keys.optional_count("n_shared_experts")
     width = (count or 0) * expert.intermediate
-    return mixture(
+    routed = mixture(
         keys,
         experts=keys.count("n_routed_experts", "num_local_experts"),
         expert=expert,
         shared=replace(expert, intermediate=width, bias=mlp_bias) if width else None,
     )
+    return replace(routed, router_fp32=True)

@@ -25,7 +25,7 @@ from tonnage.arch.feed_forward import MLP, MoE
 from tonnage.arch.keys import DEEPEST, Keys
 from tonnage.arch.layer import Layer
 from tonnage.arch.mixer import Attention
-from tonnage.arch.norm import RMSNORM
+from tonnage.arch.norm import CENTRED_RMSNORM
 from tonnage.arch.recurrent import GatedDelta
 
 HEAD_DIM: Final = 256
@@ -45,7 +45,9 @@ def read_qwen3_next(keys: Keys) -> Architecture:
     dense = sparse if all(routes) else _layers(keys, gated_mlp(keys))
     layers = tuple((sparse if route else dense)[i] for i, route in enumerate(routes))
     mtp = keys.count("num_nextn_predict_layers", default=0, least=0, most=DEEPEST)
-    return replace(decoder(keys, layers=layers, tied=False), mtp_layers=mtp)
+    return replace(
+        decoder(keys, layers=layers, tied=False, final_norm=CENTRED_RMSNORM), mtp_layers=mtp
+    )
 
 
 def read_qwen3_5_text(keys: Keys) -> Architecture:
@@ -60,11 +62,14 @@ def read_qwen3_5_moe_text(keys: Keys) -> Architecture:
 
 def _text(keys: Keys, layers: tuple[Layer, ...]) -> Architecture:
     mtp = keys.count("mtp_num_hidden_layers", default=0, least=0, most=DEEPEST)
-    return replace(decoder(keys, layers=layers, tied=False), mtp_layers=mtp)
+    return replace(
+        decoder(keys, layers=layers, tied=False, final_norm=CENTRED_RMSNORM), mtp_layers=mtp
+    )
 
 
 def _layers(keys: Keys, mlp: MoE | MLP) -> tuple[Layer, ...]:
-    parts = {FULL: pre_norm_layer(_attention(keys), mlp), LINEAR: pre_norm_layer(_delta(keys), mlp)}
+    mixers = ((FULL, _attention(keys)), (LINEAR, _delta(keys)))
+    parts = {kind: pre_norm_layer(mixer, mlp, norm=CENTRED_RMSNORM) for kind, mixer in mixers}
     every = keys.count("full_attention_interval", default=INTERVAL, most=DEEPEST)
     return mixed_layers(keys, parts, default=every_nth_full(layer_count(keys), every))
 
@@ -79,7 +84,7 @@ def _attention(keys: Keys) -> Attention:
         head_dim_default=HEAD_DIM,
         qkv_bias=bias,
         output_bias=bias,
-        qk_norm=RMSNORM,
+        qk_norm=CENTRED_RMSNORM,
     )
     rope = keys.nested("rope_parameters") if keys.values.get("rope_parameters") else keys
     fraction = rope.fraction("partial_rotary_factor", default=ROPE_FRACTION)
