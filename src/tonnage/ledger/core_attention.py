@@ -107,10 +107,8 @@ def _flash(
     saves = [*(inputs[:1] if core.borrowed else inputs), context]
     if setting.runtime.norm_statistics:
         saves.append(Tensor(name="attention.logsumexp", elements=rows, format="fp32"))
-    saves.extend(
-        context.cast(f"attention.context_copy{copy}", context.format)
-        for copy in range(setting.runtime.attention_output_copies)
-    )
+    if setting.runtime.attention_layout == "sbhd" and setting.plan.attention_version == 2:
+        saves.append(context.cast("attention.context_transposed", context.format))
     if core.sight.top_k is not None and core.sight.ratio is None:
         saves.append(picked(setting, core.sight.top_k))
     scores = pair_flops(setting, core, core.key_width)
