@@ -62,6 +62,7 @@ class Attention:
         indexer: the indexer that picks them; None where there is none, or where the pick
             of an earlier layer serves.
         softcap: scores pass through ``cap * tanh(scores / cap)`` (Gemma 2).
+        one_projection: the class projects queries, keys and values with one layer (GPT-2).
         softmax_fp32: unfused, the class asks for a softmax in fp32 (not GPT-2).
         sinks: each head has a learnt score that takes part in the softmax (gpt-oss).
         gate: the context is scaled by a learnt sigmoid gate before the output projection:
@@ -91,6 +92,7 @@ class Attention:
     top_k: int | None = None
     indexer: Indexer | None = None
     softcap: bool = False
+    one_projection: bool = False
     softmax_fp32: bool = True
     sinks: bool = False
     gate: Literal["head", "element"] | None = None

@@ -99,6 +99,7 @@ def _project(setting: Setting, spec: Attention, rows: Rows) -> tuple[Operations,
             split="column",
             bias=spec.qkv_bias,
             target=f"{letter}_proj",
+            part_of="attention.qkv" if spec.one_projection else None,
         )
         done, tensors[letter] = linear(setting, part, rows if letter == "q" else outside)
         operations.extend(done)

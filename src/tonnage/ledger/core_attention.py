@@ -207,10 +207,11 @@ def _softmax(setting: Setting, core: Core, scores: Tensor) -> tuple[Operations, 
     if core.sinks:
         columns = columns + setting.tokens * exact_div(core.heads, setting.tp)
     probabilities = Tensor(name="attention.probabilities", elements=columns, format=setting.format)
-    saves = [probabilities]
-    wide = core.softmax_fp32 and setting.runtime.softmax == "fp32"
-    if wide and setting.format != "fp32":
-        saves.append(probabilities.cast("attention.probabilities_fp32", "fp32"))
+    # A softmax keeps its result; what is cast from that is kept by whoever reads it. Under
+    # autocast an fp32 mask widens the scores, whatever the class asks for.
+    asked = core.softmax_fp32 or setting.casts
+    wide = asked and setting.runtime.softmax == "fp32" and setting.format != "fp32"
+    saves = [probabilities.cast("attention.probabilities_fp32", "fp32") if wide else probabilities]
     if core.softcap:
         saves.append(scores.cast("attention.softcap_tanh", setting.format))
     operations = [

@@ -136,13 +136,7 @@ def _router(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
             Tensor(name="moe.router.rows", elements=2 * scores + tokens, format="fp32"),
         )
     else:
-        # Softmax or sigmoid in fp32; the chosen weights twice, their sum, and four int64
-        # index tensors; where each expert's rows end.
-        indices = 10 * tokens * spec.top_k + tokens + spec.experts
-        saves = (
-            Tensor(name="moe.router.scores", elements=scores, format="fp32"),
-            Tensor(name="moe.router.indices", elements=indices, format="fp32"),
-        )
+        saves = _indexed(setting, spec, "fp32" if not (wide and setting.casts) else setting.format)
     choose = Operation(
         name="moe.router.top_k",
         kind="elementwise",
@@ -151,6 +145,25 @@ def _router(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
         modules=(MODULE,),
     )
     return (*scored, choose)
+
+
+def _indexed(setting: Setting, spec: MoE, scores_format: str) -> tuple[Tensor, ...]:
+    """What a router that hands out indices keeps.
+
+    The scores; the chosen ones as they are picked and as they are sorted, and their sum, all
+    in the scores' format: fp32, unless autocast made the product narrow and nobody asked for
+    more. Four int64 indices a copy, and where each expert's rows end.
+    """
+    copies = setting.shard_tokens * spec.top_k
+    chosen = 2 * copies + setting.shard_tokens
+    return (
+        Tensor(
+            name="moe.router.scores",
+            elements=setting.shard_tokens * spec.experts + chosen,
+            format=scores_format,
+        ),
+        Tensor(name="moe.router.indices", elements=8 * copies + spec.experts, format="fp32"),
+    )
 
 
 def _in_fp32(operation: Operation) -> Operation:

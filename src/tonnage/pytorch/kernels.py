@@ -9,7 +9,7 @@ FLOPs. Windows and soft caps are arguments of the kernel and change neither.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -52,34 +52,67 @@ def cuda_attention(
 
 
 @contextmanager
-def grouped_products(weights: torch.dtype) -> Iterator[None]:
-    """Let a mixture of experts multiply in groups whatever the format of its weights.
+def cuda_operators(weights: torch.dtype) -> Iterator[None]:
+    """Let dropout and the products of experts keep what they keep on a CUDA device.
 
-    PyTorch's grouped product has a shape function for bf16 alone. For others transformers
-    has an operator of its own, which keeps the same tensors.
+    Args:
+        weights: format of the model's weights. PyTorch's grouped product has a shape function
+            for bf16 alone, so that others need a stand-in.
     """
-    if weights == torch.bfloat16:
+    with ExitStack() as stack:
+        stack.enter_context(patch("torch.nn.functional.dropout", _dropout))
+        if weights != torch.bfloat16:
+            stack.enter_context(patch("transformers.integrations.moe._grouped_mm", _grouped))
         yield
-        return
-    with patch("transformers.integrations.moe._can_use_grouped_mm", return_value=False):
-        yield
+
+
+def _dropout(
+    input: torch.Tensor,  # noqa: A002 - PyTorch's own name
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+) -> torch.Tensor:
+    """Dropout as CUDA has it, with a mask of one byte an element; the CPU's is as wide as x."""
+    del inplace
+    return torch.native_dropout(input, p, training)[0] if training and p > 0 else input
+
+
+class _GroupedProduct(torch.autograd.Function):  # type: ignore[misc]
+    """A product of rows with the experts' matrices: each row meets one of them.
+
+    It costs what a product with any one of them costs; the gradient has all of them.
+    torch.autocast does not know grouped products.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, rows: torch.Tensor, weight: torch.Tensor, ends: torch.Tensor
+    ) -> torch.Tensor:
+        ctx.save_for_backward(rows, weight, ends)
+        with torch.autocast("cpu", enabled=False):
+            return rows @ weight[0]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
+        rows, weight, _ = ctx.saved_tensors
+        torch.mm(rows.t(), gradient)
+        return gradient @ weight[0].t(), torch.empty_like(weight), None
+
+
+def _grouped(rows: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+    product: torch.Tensor = _GroupedProduct.apply(rows.to(weight.dtype), weight, offs)
+    return product
 
 
 def product_flops(func: Any, args: Any) -> int:
     """FLOPs of a grouped product, which PyTorch's counter does not know; 0 for all else.
 
-    Each row meets one expert: ``2 · rows · in · out``, whichever of the two products of
-    backward it is; the fallback of transformers makes both in one operator.
+    ``2 · rows · in · out``, whichever of the products of forward and backward it is.
     """
-    name = func._opname
-    if name == "_grouped_mm":
-        left, right = args[0], args[1]
-        return 2 * int(left.shape[0] * left.shape[1] * right.shape[-1])
-    if name == "grouped_mm_fallback":
-        return 2 * int(args[0].shape[0] * args[1].shape[1] * args[1].shape[2])
-    if name == "grouped_mm_fallback_backward":
-        return 4 * int(args[0].shape[0] * args[1].shape[1] * args[1].shape[2])
-    return 0
+    if func._opname != "_grouped_mm":
+        return 0
+    left, right = args[0], args[1]
+    return 2 * int(left.shape[0] * left.shape[1] * right.shape[-1])
 
 
 def register() -> None:

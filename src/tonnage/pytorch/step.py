@@ -9,7 +9,7 @@ import torch
 
 from tonnage.plan import Setting
 from tonnage.pytorch.build import FORMATS
-from tonnage.pytorch.kernels import grouped_products
+from tonnage.pytorch.kernels import cuda_operators
 from tonnage.pytorch.recorder import Recorder
 
 
@@ -25,7 +25,7 @@ def run_step(
         _make_states(model, optimizer)
     tokens = torch.zeros(int(setting.mbs), int(setting.seq), dtype=torch.long)
     recorder.adopt([tokens], "input")
-    with grouped_products(FORMATS[setting.precision.weights]):
+    with cuda_operators(FORMATS[setting.precision.weights]):
         for _ in range(int(setting.grad_acc)):
             _loss(recorder, model, tokens, setting).backward()
     optimizer.step()

@@ -96,6 +96,7 @@ _PROFILES = (
         name="transformers",
         autocast=True,
         shared_tensors=True,
+        recompute_ends="early",
         summary="Hugging Face transformers on one device, eager modules, torch.optim",
         axes=(),
         zero_stages=(0,),

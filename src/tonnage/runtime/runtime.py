@@ -58,6 +58,8 @@ class Runtime:
             copies for backward; else a sharding engine hands out weights already cast.
         shared_tensors: rotary tables, masks and positions are made once a micro-batch and kept
             by the layers that read them: see `tonnage.ledger.shared`.
+        recompute_ends: full recomputation runs the ``whole`` layer, or ends ``early``, with the
+            last tensor that backward needs (torch.utils.checkpoint without reentry).
         routing: a mixture of experts keeps a token-to-expert ``map`` (Megatron), or ``index``
             tensors and the experts' outputs (Hugging Face).
         loss: how the cross-entropy is computed: see `tonnage.ledger.head`.
@@ -103,6 +105,7 @@ class Runtime:
     attention_layout: Literal["bshd", "sbhd"] = "bshd"
     autocast: bool = False
     shared_tensors: bool = False
+    recompute_ends: Literal["whole", "early"] = "whole"
     routing: Literal["map", "index"] = "index"
     loss: LossRule = "eager"
     vocab_multiple: int = 1
