@@ -116,13 +116,8 @@ def _flash(
         saves.append(Tensor(name="attention.logsumexp", elements=rows, format="fp32"))
     if setting.runtime.attention_layout == "sbhd" and setting.plan.attention_version == 2:
         saves.append(context.cast("attention.context_transposed", context.format))
-<<<<<<< HEAD
-    if core.sight.top_k is not None and core.sight.ratio is None:
-        saves.append(picked(setting, core.sight.top_k))
-=======
     picks = (picked(setting, sight) for sight in core.sights if sight.top_k is not None)
     saves.extend(picks)
->>>>>>> main
     scores = pair_flops(setting, core, core.key_width)
     flops = scores + pair_flops(setting, core, core.value_width)
     return (

@@ -8,7 +8,6 @@ from tonnage.ledger.linear import Linear, Rows, gather, linear, scatter
 from tonnage.ledger.operation import Operation, Operations, Tensor
 from tonnage.plan import Setting
 
-
 PYTHON_STEPS = {"gelu_new": 3, "quick_gelu": 1}
 """Tensors that activations written in Python keep beside input and output (transformers).
 

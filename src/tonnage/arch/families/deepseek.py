@@ -65,21 +65,3 @@ def latent_attention(keys: Keys) -> LatentAttention:
         bias=keys.flag("attention_bias", default=False),
         dropout=keys.fraction("attention_dropout", default=0.0),
     )
-<<<<<<< HEAD
-
-
-def _mixture(keys: Keys, *, mlp_bias: bool) -> MoE:
-    """Shared experts are one MLP as wide as all of them; only its projections can have biases."""
-    expert = gated_mlp(keys, width="moe_intermediate_size")
-    keys.require("n_shared_experts")  # null is none
-    count = keys.optional_count("n_shared_experts")
-    width = (count or 0) * expert.intermediate
-    routed = mixture(
-        keys,
-        experts=keys.count("n_routed_experts", "num_local_experts"),
-        expert=expert,
-        shared=replace(expert, intermediate=width, bias=mlp_bias) if width else None,
-    )
-    return replace(routed, router_fp32=True)
-=======
->>>>>>> main

@@ -41,7 +41,7 @@ def read(keys: Keys) -> Architecture:
     streams = keys.count("hc_mult")
     count = layer_count(keys)
     kinds, further = _kinds(keys, count)
-    moe = shared_mixture(keys)
+    moe = shared_mixture(keys, router_fp32=False)
     layer_of = {
         kind: Layer(
             mixer=_attention(keys, kind),
