@@ -5,7 +5,7 @@ from tonnage.arch.catalog import catalog_names
 from tonnage.arch.config import read_config
 from tonnage.arch.feed_forward import MLP, FeedForward, MoE
 from tonnage.arch.layer import Layer, Mixer
-from tonnage.arch.load import load
+from tonnage.arch.load import Found, find_config, load
 from tonnage.arch.mixer import Attention, CompressedAttention, Indexer, LatentAttention
 from tonnage.arch.norm import LAYERNORM, RMSNORM, Norm
 from tonnage.arch.recurrent import (
@@ -26,6 +26,7 @@ __all__ = [
     "Attention",
     "CompressedAttention",
     "FeedForward",
+    "Found",
     "GatedDelta",
     "Indexer",
     "LatentAttention",
@@ -40,6 +41,7 @@ __all__ = [
     "ShortConvolution",
     "VisionTower",
     "catalog_names",
+    "find_config",
     "load",
     "read_config",
 ]

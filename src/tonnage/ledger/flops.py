@@ -49,13 +49,13 @@ def sequence_flops(setting: Setting, stages: tuple[Stage, ...], *, causal: bool)
         backward = total(op.flops_backward for op in operations)
         model = model + counts[layer] * (forward_flops(operations) + backward)
         extra = extra + counts[layer] * recomputed_flops(setting, operations)
-        extra = extra + again.get(layer, 0) * forward_flops(_run_again(setting, operations))
+        extra = extra + again.get(layer, 0) * forward_flops(run_again(setting, operations))
     ends = (*ledger.embedding, *ledger.head)
     model = model + total(op.flops + op.flops_backward for op in ends)
     return ModelFlops(model=model, hardware=model + extra)
 
 
-def _run_again(setting: Setting, operations: Operations) -> Operations:
+def run_again(setting: Setting, operations: Operations) -> Operations:
     """What full recomputation of a layer runs.
 
     One that stops early ends as soon as the last tensor is back that backward needs: what

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tonnage.algebra import Number, ceil_div, exact_div, flops_of
+from tonnage.algebra import Number, ceil_div, exact_div, flops_of, where
 from tonnage.dtype import dtype
 from tonnage.ledger.elementwise import norm
 from tonnage.ledger.embedding import token_table
@@ -100,6 +100,23 @@ def logits(setting: Setting) -> Tensor:
     """The logits of one micro-batch on one rank, ``[tokens, vocab / tp]``."""
     rows = exact_div(setting.vocab, setting.tp)
     return Tensor(name="logits", elements=setting.tokens * rows, format=setting.format)
+
+
+def loss_keeps(setting: Setting) -> tuple[Tensor, ...]:
+    """What an unfused cross-entropy keeps between forward and backward.
+
+    The log-softmax in fp32, the labels in int64, and two scalars: the loss, and the number of
+    labels that it is a mean over. Labels are padded by one and shifted; of several sequences
+    that makes a copy, of one a view, which keeps the padding.
+    """
+    if setting.runtime.loss != "eager":
+        return ()
+    labels = setting.tokens + where(setting.mbs > 1, 0, 1)
+    return (
+        logits(setting).cast("loss.log_softmax", "fp32"),
+        Tensor(name="loss.labels", elements=2 * labels, format="fp32"),
+        Tensor(name="loss.scalars", elements=2, format="fp32"),
+    )
 
 
 def loss_bytes(setting: Setting) -> Number:

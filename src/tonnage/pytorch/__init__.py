@@ -11,17 +11,22 @@ try:
 except ImportError as error:
     raise MissingPartError(part=error.name or "torch", extra="torch", purpose="a dry run") from None
 
+from tonnage.pytorch.compare import Comparison, compare
 from tonnage.pytorch.dryrun import DryRun, dry_run
 from tonnage.pytorch.recorder import Recorder, record
 from tonnage.pytorch.trace import Allocation, CollectiveCall, Moment, Trace
+from tonnage.pytorch.user import dry_run_file
 
 __all__ = [
     "Allocation",
     "CollectiveCall",
+    "Comparison",
     "DryRun",
     "Moment",
     "Recorder",
     "Trace",
+    "compare",
     "dry_run",
+    "dry_run_file",
     "record",
 ]

@@ -44,9 +44,8 @@ def build_model(config: Mapping[str, object], setting: Setting) -> torch.nn.Modu
     model.tie_weights()
     model.train()
     if setting.plan.recompute == "full":
-        model.gradient_checkpointing_enable(
-            gradient_checkpointing_kwargs={"use_reentrant": False, "preserve_rng_state": False}
-        )
+        checkpoint = {"use_reentrant": False, "preserve_rng_state": False}
+        model.activation_checkpointing_enable(activation_checkpointing_kwargs=checkpoint)
     assert isinstance(model, torch.nn.Module)
     return model
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,6 +14,9 @@ from tonnage.pytorch.recorder import record
 from tonnage.pytorch.refuse import check_plan
 from tonnage.pytorch.step import run_step
 from tonnage.pytorch.trace import Trace
+
+CPU_HABITS = (("layernorm_statistics", "input"), ("matmul_workspaces", "0"))
+"""Habits of the CPU's kernels, where they are not made to do what CUDA's do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +52,9 @@ def dry_run(
         NotModelledError: it asks for something that a dry run cannot do.
     """
     architecture = read_config(config, name=name)
-    resolved = resolve(plan, architecture, cluster)
+    # Overrides of a plan come last, and so win.
+    habits = (*CPU_HABITS, *plan.habits)
+    resolved = resolve(dataclasses.replace(plan, habits=habits), architecture, cluster)
     check_plan(resolved)
     setting = resolved.setting
     with record() as recorder:
@@ -68,11 +74,18 @@ def _assumptions(resolved: Resolved) -> tuple[str, ...]:
     notes = ["one rank of transformers' own class; what a kernel allocates inside is not seen"]
     if resolved.plan.attention == "flash":
         notes.append(
-            "attention saves what PyTorch's CUDA kernels save: flash attention, or the "
-            "memory-efficient kernel in fp32 and where keys and values differ in width"
+            "attention saves what PyTorch's CUDA kernels save: flash attention (in fp32 too, as "
+            "if it took that), or the memory-efficient kernel where values are not as wide as keys"
         )
     if resolved.setting.casts:
-        notes.append("autocast by the CPU's list of operators, where tensors are fake")
+        notes.append("autocast by the CPU's list of operators, where fake tensors are")
+    norms = {resolved.setting.architecture.final_norm}
+    norms.update(layer.mixer_norm for layer in resolved.setting.architecture.layers)
+    if any(norm is not None and norm.kind == "layernorm" for norm in norms):
+        notes.append(
+            "a LayerNorm keeps its statistics in its input's format, as the CPU's kernel does "
+            "(habit layernorm_statistics); CUDA's keeps them in fp32"
+        )
     if resolved.setting.replicas != 1:
         notes.append("gradients are not reduced: the buckets of data parallelism are left out")
     return tuple(notes)

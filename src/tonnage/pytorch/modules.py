@@ -27,6 +27,7 @@ class ModulePaths:
         self._handles: list[Any] = []
 
     def __enter__(self) -> ModulePaths:
+        """Follow every module from here on."""
         self._handles = [
             hooks.register_module_forward_pre_hook(self._begin),
             hooks.register_module_forward_hook(self._end, always_call=True),
@@ -39,6 +40,7 @@ class ModulePaths:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Stop following."""
         for handle in self._handles:
             handle.remove()
 

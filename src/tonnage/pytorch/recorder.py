@@ -121,6 +121,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             self.adopt([_local(parameter)], "parameter")
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operator, and note what it allocates, counts and sends."""
         kwargs = kwargs or {}
         if func in _SKIPPED:
             return func(*args, **kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -164,6 +165,24 @@ class Trace:
                 allocation.bytes
             )
         return dict(sizes)
+
+    @property
+    def phases_seen(self) -> tuple[Phase, ...]:
+        """The parts of the step that ran, each once."""
+        return tuple(dict.fromkeys(phase for _, phase in self.phases))
+
+    def summary(self) -> dict[str, object]:
+        """The recording in plain numbers, without its list of allocations."""
+        peak = self.peak
+        moments = {phase: self.peak_of(phase) for phase in self.phases_seen}
+        return {
+            "peak": {"phase": peak.phase, "bytes": peak.bytes, "categories": peak.categories},
+            "peak_by_phase": {name: at.bytes for name, at in moments.items() if at is not None},
+            "saved_by_module": self.saved_by(),
+            "flops": {phase: self.total_flops([phase]) for phase in self.phases_seen},
+            "collectives": [dataclasses.asdict(call) for call in self.collectives],
+            "allocations": len(self.allocations),
+        }
 
     def total_flops(self, phases: Iterable[Phase] | None = None) -> int:
         """FLOPs of some parts of the step, or of all."""
