@@ -7,7 +7,7 @@ multiplies what the mask hides.
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Iterable
 
 import pytest
 
@@ -19,20 +19,29 @@ pytest.importorskip("transformers")
 from tonnage.cluster import parse_cluster
 from tonnage.plan import Plan
 from tonnage.plan.plan import AttentionKernel, Recompute
-from tonnage.pytorch import DryRun, compare, dry_run
+from tonnage.pytorch import Comparison, DryRun, compare, dry_run
 from tonnage.pytorch.compare import saved_by_layer
 
 PRECISIONS = ("fp32", "bf16", "bf16-amp")
 RECOMPUTES: tuple[Recompute, ...] = ("none", "full")
 ATTENTIONS: tuple[AttentionKernel, ...] = ("flash", "eager")
 
-every_model = pytest.mark.parametrize("model", MODELS)
-every_precision = pytest.mark.parametrize("precision", PRECISIONS)
-every_attention = pytest.mark.parametrize("attention", ATTENTIONS)
+
+def run(model: str, plan: Plan) -> DryRun:
+    return dry_run(MODELS[model], plan, parse_cluster("1xH100"), name=model)
 
 
-@cache
-def run(model: str, precision: str, recompute: Recompute, attention: AttentionKernel) -> DryRun:
+def differing(rows: Iterable[Comparison]) -> dict[str, tuple[int, int]]:
+    return {row.name: (row.dry_run, row.ledger) for row in rows if row.exact and row.difference}
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("recompute", RECOMPUTES)
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_states_activations_and_flops(
+    model: str, precision: str, recompute: Recompute, attention: AttentionKernel
+) -> None:
     plan = Plan(
         runtime="transformers",
         precision=precision,
@@ -41,39 +50,21 @@ def run(model: str, precision: str, recompute: Recompute, attention: AttentionKe
         seq=32,
         mbs=2,
     )
-    return dry_run(MODELS[model], plan, parse_cluster("1xH100"), name=model)
-
-
-@every_model
-@every_precision
-@pytest.mark.parametrize("recompute", RECOMPUTES)
-@every_attention
-def test_states_activations_and_flops(
-    model: str, precision: str, recompute: Recompute, attention: AttentionKernel
-) -> None:
-    rows = [row for row in compare(run(model, precision, recompute, attention)) if row.exact]
-    assert len(rows) == 7
-    assert {row.name: row.dry_run for row in rows} == {row.name: row.ledger for row in rows}
-
-
-@every_model
-@every_precision
-@every_attention
-def test_saved_activations_of_each_layer(
-    model: str, precision: str, attention: AttentionKernel
-) -> None:
-    layers, outside = saved_by_layer(run(model, precision, "none", attention))
-    assert len(layers) == 2
-    rows = (*layers, outside)
-    assert {row.name: row.dry_run for row in rows} == {row.name: row.ledger for row in rows}
+    done = run(model, plan)
+    rows = compare(done)
+    assert sum(row.exact for row in rows) == 7
+    assert differing(rows) == {}
+    if recompute == "none":
+        layers, outside = saved_by_layer(done)
+        assert len(layers) == 2
+        assert differing((*layers, outside)) == {}
 
 
 @pytest.mark.parametrize("mbs", [1, 3])
 @pytest.mark.parametrize("grad_acc", [1, 2])
 def test_batches_and_accumulation(mbs: int, grad_acc: int) -> None:
     plan = Plan(runtime="transformers", seq=24, mbs=mbs, grad_acc=grad_acc)
-    rows = compare(dry_run(MODELS["llama"], plan, parse_cluster("1xH100")))
-    assert [row.name for row in rows if row.exact and row.difference] == []
+    assert differing(compare(run("llama", plan))) == {}
 
 
 def test_the_peak_of_a_real_model_is_near() -> None:
@@ -87,8 +78,6 @@ def test_the_peak_of_a_real_model_is_near() -> None:
     }
     plan = Plan(runtime="transformers", seq=2048, recompute="full")
     (peak,) = (
-        row
-        for row in compare(dry_run(config, plan, parse_cluster("1xH100")))
-        if row.name == "peak"
+        row for row in compare(dry_run(config, plan, parse_cluster("1xH100"))) if row.name == "peak"
     )
     assert abs(peak.difference) < 0.01 * peak.dry_run

@@ -189,7 +189,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
     def _mark_activations(self) -> None:
         """A backward pass begins: what its forward pass made and is alive is kept for it."""
         for storage in self._alive.values():
-            if storage.phase in ("forward", "loss") and storage.category is None:
+            made_forward = storage.phase in ("forward", "loss") or storage.saver is not None
+            if made_forward and storage.category is None:
                 storage.category = "activation"
 
     def _mark_gradients(self, parameters: Iterable[torch.Tensor]) -> None:
