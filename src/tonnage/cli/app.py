@@ -49,7 +49,6 @@ VERBS = {
         "The back of the envelope: how long a run takes, how large a model can be.",
     ),
     "models": ("tonnage.cli.models:models", "List the catalog of models."),
-    "devices": ("tonnage.cli.devices:devices", "List the catalog of devices."),
     "hardware": (
         "tonnage.cli.hardware:hardware",
         "List devices with their dense peaks and ridge points, or all that is known of one.",

@@ -113,6 +113,8 @@ FAMILIES: Final[Mapping[str, Reader]] = {
     "qwen2_moe": qwen.read_qwen2_moe,
     "qwen2_vl": qwen_vl.read_qwen2_vl,
     "qwen3": qwen.read_qwen3,
+    "qwen3_5": qwen_next.read_qwen3_5,
+    "qwen3_5_moe": qwen_next.read_qwen3_5_moe,
     "qwen3_5_moe_text": qwen_next.read_qwen3_5_moe_text,
     "qwen3_5_text": qwen_next.read_qwen3_5_text,
     "qwen3_moe": qwen.read_qwen3_moe,
