@@ -190,7 +190,8 @@ def _indexed(setting: Setting, spec: MoE, scores_format: str) -> tuple[Tensor, .
             elements=setting.shard_tokens * spec.experts + chosen,
             format=scores_format,
         ),
-        Tensor(name="moe.router.indices", elements=8 * copies + spec.experts, format="fp32"),
+        Tensor(name="moe.router.indices", elements=8 * copies, format="fp32"),
+        Tensor(name="moe.router.ends", elements=spec.experts, format="fp32"),
     )
 
 

@@ -13,7 +13,6 @@ from typing import Final
 from tonnage.arch.architecture import Architecture
 from tonnage.arch.families.blocks import (
     FULL,
-    activation,
     decoder,
     gated_mlp,
     grouped_query_attention,
@@ -22,7 +21,7 @@ from tonnage.arch.families.blocks import (
     partial_rotary,
     pre_norm_layer,
 )
-from tonnage.arch.families.hybrid_blocks import LINEAR, every_nth_full, mixed_layers
+from tonnage.arch.families.hybrid_blocks import LINEAR, every_nth_full, gated_delta, mixed_layers
 from tonnage.arch.families.qwen_vl import qwen3_tower
 from tonnage.arch.families.towers import part
 from tonnage.arch.feed_forward import FeedForward, MoE
@@ -30,7 +29,6 @@ from tonnage.arch.keys import DEEPEST, Keys
 from tonnage.arch.layer import Layer
 from tonnage.arch.mixer import Attention
 from tonnage.arch.norm import CENTRED_RMSNORM
-from tonnage.arch.recurrent import GatedDelta
 
 HEAD_DIM: Final = 256
 INTERVAL: Final = 4
@@ -94,7 +92,7 @@ def _with_eyes(keys: Keys, family: str, read_text: Callable[[Keys], Architecture
 
 
 def _layers(keys: Keys, mlp: FeedForward) -> tuple[Layer, ...]:
-    mixers = ((FULL, _attention(keys)), (LINEAR, _delta(keys)))
+    mixers = ((FULL, _attention(keys)), (LINEAR, gated_delta(keys)))
     parts = {kind: pre_norm_layer(mixer, mlp, norm=CENTRED_RMSNORM) for kind, mixer in mixers}
     every = keys.count("full_attention_interval", default=INTERVAL, most=DEEPEST)
     return mixed_layers(keys, parts, default=every_nth_full(layer_count(keys), every))
@@ -114,26 +112,6 @@ def _attention(keys: Keys) -> Attention:
     )
     fraction = partial_rotary(keys, default=ROPE_FRACTION)
     return replace(attention, gate="element", rope_fraction=fraction)
-
-
-def _delta(keys: Keys) -> GatedDelta:
-    activation(keys, "hidden_act", default="silu")
-    key_heads = keys.count("linear_num_key_heads")
-    value_heads = keys.count("linear_num_value_heads")
-    if value_heads % key_heads:
-        keys.fail(
-            "linear_num_value_heads",
-            value_heads,
-            problem=f"is no multiple of the {key_heads} key heads",
-            accepted=f"a multiple of {key_heads}",
-        )
-    return GatedDelta(
-        key_heads=key_heads,
-        value_heads=value_heads,
-        key_head_dim=keys.count("linear_key_head_dim"),
-        value_head_dim=keys.count("linear_value_head_dim"),
-        conv_kernel=keys.count("linear_conv_kernel_dim"),
-    )
 
 
 def _mixture(keys: Keys) -> MoE:
