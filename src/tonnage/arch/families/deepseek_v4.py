@@ -39,7 +39,7 @@ def read(keys: Keys) -> Architecture:
     if keys.count("n_shared_experts") != 1:
         keys.refuse("n_shared_experts", problem="is not modelled", accepted="1")
     streams = keys.count("hc_mult")
-    moe = shared_mixture(keys)
+    moe = shared_mixture(keys, router_fp32=False)
     layers = tuple(
         Layer(
             mixer=_attention(keys, kind),
