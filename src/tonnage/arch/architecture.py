@@ -75,6 +75,12 @@ class Architecture:
         return dict(Counter(self.layers))
 
     @property
+    def has_indexer(self) -> bool:
+        """Whether an indexer picks what any layer sees."""
+        mixers = (layer.mixer for layer in self.layers)
+        return any(getattr(mixer, "indexer", None) is not None for mixer in mixers)
+
+    @property
     def is_moe(self) -> bool:
         """Whether any layer routes tokens to experts."""
         return any(isinstance(layer.mlp, MoE) for layer in self.layers)
