@@ -99,6 +99,17 @@ def largest(values: Iterable[Number]) -> Number:
     return result
 
 
+def next_power_of_two(value: Number) -> Number:
+    """The next power of two at or above a count (a symbol is taken for one)."""
+    if is_symbol(value):
+        return value
+    if is_array(value):
+        import numpy as np
+
+        return 2 ** np.ceil(np.log2(value)).astype("int64")
+    return 1 << max(0, int(value) - 1).bit_length()
+
+
 def sample(value: Number) -> Number:
     """Something hashable that tells two widths apart: of a column, its first element.
 

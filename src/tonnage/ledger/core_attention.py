@@ -71,7 +71,7 @@ def pair_flops(setting: Setting, core: Core, width: Number) -> Number:
 def _weights(setting: Setting, core: Core) -> tuple[Weight, ...]:
     """What the scores are added to: sinks, and biases by distance."""
     heads = exact_div(core.heads, setting.tp)
-    trains = setting.plan.lora_rank is None
+    trains = setting.trains_base
     weights = []
     if core.sinks:
         weights.append(Weight(name="attention.sinks", shape=(heads,), trains=trains))
@@ -105,10 +105,8 @@ def _flash(
     saves = [*(inputs[:1] if core.borrowed else inputs), context]
     if setting.runtime.norm_statistics:
         saves.append(Tensor(name="attention.logsumexp", elements=rows, format="fp32"))
-    saves.extend(
-        context.cast(f"attention.context_copy{copy}", context.format)
-        for copy in range(setting.runtime.attention_output_copies)
-    )
+    if setting.runtime.attention_layout == "sbhd" and setting.plan.attention_version == 2:
+        saves.append(context.cast("attention.context_transposed", context.format))
     if core.sight.top_k is not None and core.sight.ratio is None:
         saves.append(picked(setting, core.sight.top_k))
     scores = pair_flops(setting, core, core.key_width)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tonnage.algebra import Number, ceil_div, exact_div, flops_of
-from tonnage.dtype import dtype
+from tonnage.algebra import Number, exact_div, flops_of
 from tonnage.ledger.elementwise import norm
-from tonnage.ledger.embedding import token_table
+from tonnage.ledger.embedding import saved_module, token_table
 from tonnage.ledger.layer import layer_input
 from tonnage.ledger.linear import Linear, Rows, gather, linear
 from tonnage.ledger.operation import Operation, Operations, Tensor, Weight
@@ -45,13 +44,15 @@ def _product(
 ) -> Operation:
     """The output projection, ``[tokens, width] @ [width, vocab / tp]``; never quantised."""
     architecture = setting.architecture
-    trains = setting.plan.lora_rank is None
+    copies = saved_module(setting, "head")
+    trains = setting.trains_base or bool(copies)
     rows = exact_div(setting.vocab, setting.tp)
-    weights: list[Weight] = []
-    if not architecture.tied_embeddings or owns_tied_table:
-        weights.append(token_table(setting))
+    weights: list[Weight] = [*copies]
+    tied = architecture.tied_embeddings and setting.runtime.ties_embeddings
+    if not tied or owns_tied_table:
+        weights.append(token_table(setting, "head"))
     if architecture.head_bias:
-        weights.append(Weight(name="head.bias", shape=(rows,), trains=trains))
+        weights.append(Weight(name="head.bias", shape=(rows,), trains=setting.trains_base))
     flops = 2 * flops_of(setting.tokens) * width * rows
     return Operation(
         name="head",
@@ -59,6 +60,7 @@ def _product(
         inputs=(full,),
         outputs=(logits(setting),),
         saves=(kept,) if trains else (),
+        frames=(full,) if setting.runtime.loss_frame else (),
         weights=tuple(weights),
         flops=flops,
         flops_backward=2 * flops if trains else flops,
@@ -69,35 +71,3 @@ def logits(setting: Setting) -> Tensor:
     """The logits of one micro-batch on one rank, ``[tokens, vocab / tp]``."""
     rows = exact_div(setting.vocab, setting.tp)
     return Tensor(name="logits", elements=setting.tokens * rows, format=setting.format)
-
-
-def loss_bytes(setting: Setting) -> Number:
-    """Bytes of the logits and of the loss's copies of them, where they are most.
-
-    Copies by rule, e being the bytes of an activation:
-
-    * ``eager``: fp32 logits, log-softmax and gradient: 12 (transformers 5, PyTorch).
-    * ``vocab-parallel``: the logits and an fp32 softmax in place of a copy: e + 4 (Megatron-Core).
-    * ``vocab-parallel-fused``: compiled pieces write out of place: e + 8 (Megatron-Core).
-    * ``vocab-parallel-two-copies``: two fp32 copies, the logits gone by then: 8 (nanotron).
-    * ``in-place``: the gradient overwrites the logits: e (Transformer Engine before 2.18).
-    * ``compiled``: the logits and their gradient: 2e (torch.compile).
-    * ``chunked``: the logits, and one of eight chunks in fp32 with its gradient: e + 6/8
-      (torchtune).
-    * ``linear``: product and loss in one kernel, chunk by chunk: none to speak of (Liger).
-    """
-    element = dtype(setting.format).bytes
-    elements = logits(setting).elements
-    rule = setting.runtime.loss
-    if rule == "chunked":
-        return elements * element + ceil_div(3 * elements, 4)
-    copies = {
-        "eager": 12,
-        "vocab-parallel": element + 4,
-        "vocab-parallel-fused": element + 8,
-        "vocab-parallel-two-copies": 8,
-        "in-place": element,
-        "compiled": 2 * element,
-        "linear": 0,
-    }
-    return elements * copies[rule]

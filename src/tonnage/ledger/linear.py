@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tonnage.algebra import Number, exact_div, flops_of
+from tonnage.ledger.adapter import Adapter, adapted, adapter
 from tonnage.ledger.operation import Collective, Operation, Operations, Tensor, Weight
 from tonnage.plan import Setting
 
@@ -73,7 +74,7 @@ def linear(setting: Setting, spec: Linear, rows: Rows) -> tuple[Operations, Tens
     """
     wide_in = exact_div(spec.width_in, rows.degree) if spec.split == "row" else spec.width_in
     wide_out = exact_div(spec.width_out, rows.degree) if spec.split == "column" else spec.width_out
-    frozen = setting.plan.lora_rank is not None
+    frozen = not setting.trains_base
     weight = Weight(
         name=f"{spec.name}.weight",
         shape=(wide_in, wide_out),
@@ -102,16 +103,21 @@ def linear(setting: Setting, spec: Linear, rows: Rows) -> tuple[Operations, Tens
         flops=flops,
         flops_backward=flops if frozen else 2 * flops,
         modules=spec.modules,
+        scratch=_dequantised(setting, weight),
+        scratch_backward=_dequantised(setting, weight),
     )
-    if not (frozen and adapted(setting, spec.target)):
+    if not adapted(setting, spec.target):
         return (product,), output
-    return (product, *_adapter(setting, spec, rows, (wide_in, wide_out))), output
-
-
-def adapted(setting: Setting, target: str | None) -> bool:
-    """Whether adapters sit on a linear layer of that target name."""
-    targets = setting.plan.lora_targets
-    return target is not None and ("all" in targets or target in targets)
+    beside = Adapter(
+        name=spec.name,
+        read=rows.read,
+        kept=rows.kept,
+        tokens=rows.tokens,
+        frozen=weight,
+        modules=spec.modules,
+    )
+    done, summed = adapter(setting, beside, output)
+    return (product, *done), summed
 
 
 def _kept_operands(
@@ -135,51 +141,17 @@ def _kept_operands(
     return (kept,)
 
 
+def _dequantised(setting: Setting, weight: Weight) -> tuple[Tensor, ...]:
+    """A quantised weight is brought back whole for each product, and not kept."""
+    if setting.plan.lora_base is None or not weight.base:
+        return ()
+    one = exact_div(weight.numel, weight.copies)
+    return (Tensor(name=f"{weight.name}.whole", elements=one, format=setting.precision.compute),)
+
+
 def _cast_weight(setting: Setting, spec: Linear, weight: Weight) -> Tensor:
     return Tensor(
         name=f"{spec.name}.weight_cast", elements=weight.numel, format=setting.precision.compute
-    )
-
-
-def _adapter(
-    setting: Setting, spec: Linear, rows: Rows, widths: tuple[Number, Number]
-) -> Operations:
-    """LoRA: ``x A B`` beside ``x W`` (Hu et al., arXiv 2106.09685, section 4.1).
-
-    A keeps the input's split and B the output's, so that neither adds a collective.
-    """
-    rank = setting.plan.lora_rank
-    down = Weight(
-        name=f"{spec.name}.lora_a", shape=(widths[0], rank), copies=rows.copies, group=rows.group
-    )
-    up = Weight(
-        name=f"{spec.name}.lora_b", shape=(rank, widths[1]), copies=rows.copies, group=rows.group
-    )
-    inner = Tensor(
-        name=f"{spec.name}.lora_inner", elements=rows.tokens * rank, format=setting.format
-    )
-    output = Tensor(
-        name=f"{spec.name}.lora", elements=rows.tokens * widths[1], format=setting.format
-    )
-    tokens = flops_of(rows.tokens)
-
-    def step(name: str, weight: Weight, read: Tensor, kept: Tensor, wrote: Tensor) -> Operation:
-        flops = 2 * tokens * weight.shape[0] * weight.shape[1]
-        return Operation(
-            name=name,
-            kind="matmul",
-            inputs=(read,),
-            outputs=(wrote,),
-            saves=(kept,),
-            weights=(weight,),
-            flops=flops,
-            flops_backward=2 * flops,
-            modules=spec.modules,
-        )
-
-    return (
-        step(f"{spec.name}.lora_a", down, rows.read, rows.kept, inner),
-        step(f"{spec.name}.lora_b", up, inner, inner, output),
     )
 
 

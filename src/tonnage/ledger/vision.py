@@ -19,7 +19,7 @@ def vision_weights(setting: Setting, tower: VisionTower) -> tuple[Weight, ...]:
     if tower.final_norm is not None:
         shapes.extend([(tower.hidden,)] * (tower.final_norm.weight + tower.final_norm.bias))
     shapes.extend(tower.projector)
-    trains = setting.plan.lora_rank is None
+    trains = setting.trains_base
     own = tuple(
         Weight(name=f"vision.{index}", shape=shape, trains=trains)
         for index, shape in enumerate(shapes)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tonnage.algebra import Number, largest, total, where
+from tonnage.algebra import Number, total, where
 from tonnage.dtype import dtype
-from tonnage.ledger import StageLedger, Weight, weights_of
+from tonnage.ledger import StageLedger
 from tonnage.ledger.layer import layer_input
 from tonnage.ledger.operation import Tensor
 from tonnage.plan import Setting
@@ -16,7 +16,6 @@ def communication_buffers(setting: Setting, ledger: StageLedger) -> Number:
         sequence_gathers(setting, ledger)
         + pipeline_receives(setting, ledger)
         + gradient_buckets(setting, ledger)
-        + gathered_units(setting, ledger)
     )
 
 
@@ -52,33 +51,3 @@ def gradient_buckets(setting: Setting, ledger: StageLedger) -> Number:
             if weight.trains
         )
     return where(setting.replicas > 1, held, 0)
-
-
-def gathered_units(setting: Setting, ledger: StageLedger) -> Number:
-    """Parameters gathered for compute, and the gradient that waits to be reduce-scattered.
-
-    A unit is a layer, the embedding or the head. At stage 3 the current unit and the one
-    fetched ahead are whole; ``fully_shard`` at stage 2 keeps all of them whole after the
-    forward pass. Its reduce-scatter reads a whole unit's gradient in the reduction's format.
-    """
-    if not _gathers(setting):
-        return 0
-    compute = dtype(setting.precision.compute)
-    wire = dtype(setting.precision.reduction)
-    units = [weights_of(ops) for ops in ledger.layers.values()]
-    units += [weights_of(ledger.embedding), weights_of(ledger.head)]
-    unit = largest(_numel(weights) for weights in units)
-    trained = largest(_numel(tuple(w for w in weights if w.trains)) for weights in units)
-    if setting.zero == 3:
-        gathered = 2 * compute.storage(unit)
-    else:
-        gathered = total(count * compute.storage(w.numel) for w, count in ledger.weights())
-    return where(setting.shard > 1, gathered + wire.storage(trained), 0)
-
-
-def _gathers(setting: Setting) -> bool:
-    return setting.zero == 3 or (setting.zero == 2 and setting.runtime.sharding == "fully-sharded")
-
-
-def _numel(weights: tuple[Weight, ...]) -> Number:
-    return total(weight.numel for weight in weights)

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 from tonnage.algebra import Number, largest, total, where
 from tonnage.dtype import dtype
-from tonnage.ledger import StageLedger, loss_bytes
+from tonnage.ledger import StageLedger, Weight, loss_bytes
 from tonnage.ledger.embedding import token_table
 from tonnage.ledger.operation import union_bytes
-from tonnage.memory.activations import kept_by_chunk, transients
+from tonnage.memory.activations import backward_transients, held_by_frame, kept_by_chunk, retained
 from tonnage.memory.buffers import communication_buffers
+from tonnage.memory.casts import cached_casts
+from tonnage.memory.gathered import gathered
+from tonnage.memory.gradients import Appearing, appearing
 from tonnage.memory.schedule import live_per_chunk
 from tonnage.memory.states import States, sharded, states
 from tonnage.memory.workspace import workspaces
@@ -72,20 +75,25 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
     * the first backward: the same micro-batches, what recomputation brings back, and the
       gradients of activations;
     * the last backward: all gradients, and one layer (or checkpointed group);
+    * the embedding's backward: its gradient, and what other micro-batches keep;
     * the step: no activations, but the optimizer's temporaries.
     """
     held = states(setting, ledger)
     buffers = communication_buffers(setting, ledger)
+    whole = gathered(setting, ledger)
     alive = _live_activations(setting, ledger)
-    beside = transients(setting, ledger)
-    early = _early_gradients(setting, held)
+    beside = backward_transients(setting, ledger)
+    grown = _gradients(setting, ledger, held)
     fixed = workspaces(setting, ledger)
+    loss = _live_losses(setting) * loss_bytes(setting) if ledger.head else 0
 
     def instant(
         when: str,
         gradients: Number,
         activations: Number,
+        *,
         loss: Number = 0,
+        whole: Number = 0,
         temporaries: Number = 0,
         stepped: bool = False,
     ) -> Instant:
@@ -97,23 +105,37 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
             moments,
             activations,
             loss,
-            buffers,
+            buffers + whole,
             temporaries + fixed,
         )
         return Instant(when=when, categories=dict(zip(CATEGORIES, sizes, strict=True)))
 
-    loss = _live_losses(setting) * loss_bytes(setting) if ledger.stage.head else 0
     return StageMemory(
         stage=ledger.stage.index,
         instants=(
-            instant("forward", early, alive, temporaries=beside.forward),
-            instant("loss", early, alive, loss),
-            instant("first backward", early, alive, temporaries=beside.backward),
-            instant("last backward", held.gradients, beside.last),
+            instant("forward", grown.early, alive, whole=whole.layers, temporaries=beside.forward),
+            instant(
+                "loss",
+                grown.early,
+                alive + held_by_frame(setting, ledger),
+                loss=loss,
+                whole=whole.loss,
+                temporaries=cached_casts(setting, ledger),
+            ),
+            instant(
+                "first backward", grown.top, alive, whole=whole.layers, temporaries=beside.backward
+            ),
+            instant(
+                "last backward",
+                grown.bottom,
+                beside.last + retained(setting, ledger),
+                whole=whole.layers,
+            ),
             instant(
                 "embedding backward",
-                held.gradients,
+                grown.end,
                 alive - _one_microbatch(setting, ledger),
+                whole=whole.end,
                 temporaries=_embedding_gradient(setting, ledger),
             ),
             instant(
@@ -125,6 +147,14 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
             ),
         ),
     )
+
+
+def _gradients(setting: Setting, ledger: StageLedger, held: States) -> Appearing:
+    """A persistent buffer is always there; else gradients appear one by one."""
+    if setting.runtime.gradient_buffer == "in-backward":
+        return appearing(setting, ledger)
+    whole = held.gradients
+    return Appearing(early=whole, top=whole, bottom=whole, end=whole)
 
 
 def _live_activations(setting: Setting, ledger: StageLedger) -> Number:
@@ -160,17 +190,6 @@ def _live_losses(setting: Setting) -> Number:
     return setting.grad_acc if setting.plan.schedule == "gpipe" else 1
 
 
-def _early_gradients(setting: Setting, held: States) -> Number:
-    """Gradients while the first micro-batches are alive.
-
-    A persistent buffer is always there. Gradients that appear in backward are there once
-    a micro-batch has been through it, which needs a second one to be noticed.
-    """
-    if setting.runtime.gradient_buffer == "persistent":
-        return held.gradients
-    return where(setting.grad_acc > 1, held.gradients, 0)
-
-
 def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Number:
     """What the optimizer step needs beside the states.
 
@@ -180,12 +199,8 @@ def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Num
     recipe = setting.precision
     temporaries: Number = 0
     if setting.runtime.optimizer_step == "foreach":
-        each = dtype(recipe.master or recipe.weights).bytes
         temporaries = sharded(
-            setting,
-            ledger.weights(),
-            lambda w: w.numel * each if w.trains else 0,
-            setting.zero >= 1,
+            setting, ledger.weights(), lambda w: _stepped_bytes(setting, w), setting.zero >= 1
         )
     if recipe.master and recipe.gradients != recipe.master and not recipe.accumulation:
         # Narrow gradients are copied to the master's format for the step.
@@ -197,3 +212,10 @@ def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Num
         )
     copies = setting.runtime.step_copies if setting.zero == 1 else 0
     return temporaries + where(setting.replicas > 1, copies * held.parameters, 0)
+
+
+def _stepped_bytes(setting: Setting, weight: Weight) -> Number:
+    """One temporary of the format that the optimizer steps a weight in."""
+    recipe = setting.precision
+    each = weight.format or recipe.master or recipe.weights
+    return dtype(each).storage(weight.numel) if weight.trains else 0

@@ -69,7 +69,7 @@ def placeholder_gradients(setting: Setting, ledger: StageLedger) -> Number:
         if weight.trains and weight.base
     }
     numels = [rows * columns for rows, columns in shapes.values()]
-    if ledger.head and setting.plan.lora_rank is None:
+    if ledger.head and setting.trains_base:
         numels.append(token_table(setting).numel)
     size = dtype(setting.precision.weights)
     return total(size.storage(numel) for numel in numels)

@@ -14,14 +14,26 @@ Schedule: TypeAlias = Literal[
 ]
 Recompute: TypeAlias = Literal["none", "selective", "full"]
 RecomputeMethod: TypeAlias = Literal["uniform", "block"]
-RecomputeModule: TypeAlias = Literal["core_attn", "mlp", "moe", "layernorm", "activation"]
+RecomputeModule: TypeAlias = Literal[
+    "core_attn", "mlp", "moe", "layernorm", "activation", "outputs", "every-second-layer"
+]
 AttentionKernel: TypeAlias = Literal["flash", "eager"]
 OptimizerStep: TypeAlias = Literal["foreach", "fused"]
 Dispatcher: TypeAlias = Literal["alltoall", "allgather", "deepep"]
 LoraTarget: TypeAlias = Literal[
-    "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "all"
+    "q_proj",
+    "k_proj",
+    "v_proj",
+    "qkv_proj",
+    "o_proj",
+    "gate_proj",
+    "up_proj",
+    "down_proj",
+    "lm_head",
+    "all",
 ]
-QuantizedBase: TypeAlias = Literal["nf4", "int8"]
+QuantizedBase: TypeAlias = Literal["nf4", "nf4-dq", "int8", "gptq4", "gptq4-g128"]
+SavedModule: TypeAlias = Literal["embedding", "head"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +92,13 @@ class Plan:
         moe_imbalance: tokens at the busiest rank over a balanced share.
         mtp: multi-token-prediction layers trained.
         lora_rank: rank of LoRA adapters (arXiv 2106.09685); None: every weight trains.
-        lora_targets: the linear layers that get an adapter.
+        lora_targets: the linear layers that get an adapter; ``all``: those inside the layers;
+            ``qkv_proj``: one over queries, keys and values where a model projects them as one.
         lora_base: format of the frozen base's linear weights (QLoRA, arXiv 2305.14314);
             None: the recipe's weights.
+        lora_dropout: probability of dropout on what an adapter reads.
+        lora_saved: whole modules that train beside the adapters, as copies
+            (PEFT's ``modules_to_save``).
         freeze: parts that do not train.
         packing: packed sequences with document masks.
         iteration: the first step (no optimizer states before it) or a later one.
@@ -139,6 +155,8 @@ class Plan:
     lora_rank: int | None = None
     lora_targets: tuple[LoraTarget, ...] = ("all",)
     lora_base: QuantizedBase | None = None
+    lora_dropout: float = 0.0
+    lora_saved: tuple[SavedModule, ...] = ()
     freeze: tuple[str, ...] = ()
     packing: bool = False
     iteration: Literal["first", "steady"] = "steady"

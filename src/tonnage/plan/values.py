@@ -37,7 +37,7 @@ _WORDS = (
     "lora_base",
     "iteration",
 )
-_WORD_LISTS = ("recompute_modules", "lora_targets")
+_WORD_LISTS = ("recompute_modules", "lora_targets", "lora_saved")
 
 
 def positive(field: str, value: object) -> int:

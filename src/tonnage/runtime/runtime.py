@@ -18,6 +18,12 @@ from tonnage.errors import InputError
 Axis: TypeAlias = Literal["tp", "sp", "pp", "vpp", "cp", "ep", "etp"]
 LossRule: TypeAlias = Literal[
     "eager",
+    "eager-held",
+    "eager-narrow",
+    "upcast-in-place",
+    "upcast-in-place-held",
+    "narrow-in-place",
+    "upcast-in-chunks",
     "vocab-parallel",
     "vocab-parallel-fused",
     "vocab-parallel-two-copies",
@@ -26,7 +32,9 @@ LossRule: TypeAlias = Literal[
     "chunked",
     "linear",
 ]
-ShardingRule: TypeAlias = Literal["distributed-optimizer", "fully-sharded", "partitioned"]
+ShardingRule: TypeAlias = Literal[
+    "distributed-optimizer", "fully-sharded", "flat-units", "partitioned"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +62,29 @@ class Runtime:
             transposed copy of its output beside the one that is handed on.
         autocast: torch.autocast casts fp32 weights and inputs per linear layer and keeps the
             copies for backward; else a sharding engine hands out weights already cast.
+        repeat_kv: keys and values are repeated to the query heads before a flash kernel too.
+        checkpoint: how recomputation ends: ``whole``: the layer is run to its end, and its output
+            lives until its backward is done (PyTorch's reentrant checkpoints); ``early-stop``: it
+            stops at the last tensor that backward asks for (non-reentrant ones); ``rebuilt``: to
+            its end, with the output not counted.
+        adapter_format: adapters are stored in the ``weights``' format, or in ``fp32`` (PEFT).
+        adapter_kernel: adapters run as ``modules`` with a dropout mask each (PEFT), or ``fused``
+            with the product beside them (Unsloth): the input is kept once, and dropped copies of it.
+        adapter_sharding: adapters are sharded with the base, or ``replicated``.
+        loss_frame: the loss is computed inside the model's forward pass, whose frame still refers
+            to the hidden states.
+        ties_embeddings: whether tied embeddings are one tensor; else two (LitGPT).
+        quantizes_head: a quantised base takes the head with it (LitGPT).
         routing: a mixture of experts keeps a token-to-expert ``map`` (Megatron), or ``index``
             tensors and the experts' outputs (Hugging Face).
         loss: how the cross-entropy is computed: see `tonnage.ledger.head`.
         vocab_multiple: the vocabulary is padded to this times ``tp``.
         sharding: how ZeRO is done: see `tonnage.memory.buffers`.
+        root_unit: the embedding, the last norm and the head are one unit, which stays whole from
+            the first forward to the end of backward (the root of FSDP).
+        accumulates_whole: micro-batches before the last leave whole gradients on every rank
+            (``no_sync``).
+        live_parameters: elements that the engine lets be whole at once (DeepSpeed stage 3).
         bucket_copy: replicated gradients are copied into buckets to be reduced (DDP).
         bucket_bytes: a reduction buffer of fixed size (DeepSpeed); 0: none.
         gradient_buffer: gradients are ``persistent`` (one buffer, always there) or appear
@@ -97,10 +123,21 @@ class Runtime:
     softmax: Literal["compute", "fp32"] = "compute"
     attention_layout: Literal["bshd", "sbhd"] = "bshd"
     autocast: bool = False
+    repeat_kv: bool = False
+    checkpoint: Literal["whole", "early-stop", "rebuilt"] = "rebuilt"
+    adapter_format: Literal["weights", "fp32"] = "weights"
+    adapter_kernel: Literal["modules", "fused"] = "modules"
+    adapter_sharding: Literal["with-base", "replicated"] = "with-base"
+    loss_frame: bool = False
+    ties_embeddings: bool = True
+    quantizes_head: bool = False
     routing: Literal["map", "index"] = "index"
     loss: LossRule = "eager"
     vocab_multiple: int = 1
     sharding: ShardingRule = "fully-sharded"
+    root_unit: bool = False
+    accumulates_whole: bool = False
+    live_parameters: int = 1_000_000_000
     bucket_copy: bool = False
     bucket_bytes: int = 0
     gradient_buffer: Literal["persistent", "in-backward"] = "in-backward"

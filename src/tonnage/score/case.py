@@ -12,6 +12,7 @@ from tonnage.plan import Plan
 from tonnage.runtime import habit_names
 from tonnage.score.row import Row
 from tonnage.score.shape import architecture
+from tonnage.score.stack import lora_targets, loss_rule, precision, stack
 from tonnage.score.words import Reading, read_words
 
 
@@ -55,7 +56,7 @@ def case(row: Row) -> Case:
         cluster=cluster,
         counter=row.text("counter"),
         scope=row.text("scope") or "max",
-        unknown=reading.unknown,
+        unknown=(*reading.unknown, *lora_targets(row)[1]),
         refused=reading.refused,
     )
 
@@ -71,12 +72,18 @@ def _cluster(row: Row) -> Cluster:
 
 def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> Plan:
     fields: dict[str, Any] = {"runtime": _runtime(row), **reading.fields}
+    fields["runtime"] = stack(row, fields["runtime"])
+    if "precision" in fields:
+        fields["precision"] = precision(row, fields["runtime"], fields["precision"])
+    habits = {**_loss(fields), **reading.habits}
+    fields.update(lora_targets(row)[0] if row.number("lora_rank") else {})
+    _base(fields)
     deterministic = fields.pop("deterministic", False)
     instances = fields.pop("optimizer_instances", 1)
     if fields["runtime"] == "megatron" and fields.get("attention", "flash") == "flash":
         fields.setdefault("attention_version", _transformer_engine(shape, cluster, deterministic))
     known = set(habit_names())
-    habits = tuple((name, str(value)) for name, value in reading.habits.items() if name in known)
+    named = tuple((name, str(value)) for name, value in habits.items() if name in known)
     for name in ("tp", "pp", "vpp", "cp", "ep", "mbs"):
         fields[name] = row.count(name, 1)
     if row.number("etp") and shape.is_moe:
@@ -93,7 +100,26 @@ def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> 
         fields["lora_rank"] = row.count("lora_rank")
     if instances > 1 and row.number("dp"):
         fields["hsdp_shard"] = row.count("dp") * row.count("cp", 1) // instances
-    return Plan(habits=habits, **fields)
+    return Plan(habits=named, **fields)
+
+
+def _loss(fields: dict[str, Any]) -> dict[str, str]:
+    """The loss, from what words say about its kernel and about the logits."""
+    kernel = fields.pop("loss_kernel", "eager")
+    held, narrow = fields.pop("held_logits", False), fields.pop("narrow_logits", False)
+    if fields["runtime"] not in ("transformers", "accelerate"):
+        return {}
+    return {"loss": loss_rule(kernel=kernel, held=held, narrow=narrow)}
+
+
+def _base(fields: dict[str, Any]) -> None:
+    """The quantised base, from its format and what else says how its scales are stored."""
+    double, groups = fields.pop("double_quant", False), fields.pop("gptq_groups", True)
+    base = fields.get("lora_base")
+    if base == "nf4" and double:
+        fields["lora_base"] = "nf4-dq"
+    if base == "gptq4-g128" and not groups:
+        fields["lora_base"] = "gptq4"
 
 
 def _transformer_engine(shape: Architecture, cluster: Cluster, deterministic: bool) -> int:

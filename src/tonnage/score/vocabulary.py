@@ -55,6 +55,13 @@ RULES: tuple[Rule, ...] = (
     _rule("framework", r"torchtune", runtime="torchtune"),
     _rule("framework", r"lit-?gpt.*", runtime="litgpt"),
     _rule("framework", r"hf trainer.*", runtime="accelerate"),
+    _rule("framework", r"fms-acceleration", double_quant=True),
+    _rule("framework", r"\(?(lightning fabric|fsdp2|fms-hf-tuning|\+?deepspeed)\)?|peft|torchao"),
+    # Versions that change what stays alive.
+    _rule("fw_version", r"transformers 4\.4[678]", held_logits=True),
+    _rule("fw_version", r"(torch|trl|accelerate|flash-attn|bnb|transformers) ?[\d.]+"),
+    _rule("model", r"llama2-70b|mixtral-8x7b", gptq_groups=False),
+    _rule("arch_note", r"gptbigcode", narrow_logits=True),
     # Sharding.
     _rule("zero", r"zero-?1\b(?!/)|distributed optimizer( \(zero-1\))?", zero=1),
     _rule("zero", r"\(?=?zero-?2\)?|fsdp shard_grad_op", zero=2),
@@ -75,9 +82,11 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         "precision",
-        r"bfloat16 weights \+ hf bf16 amp|bfloat16 weights \(pure, no amp\)|bf16-true|pure bf16",
+        r"bfloat16 weights \(pure, no amp\)",
         precision="bf16",
+        habit_autocast="false",
     ),
+    _rule("precision", r"bfloat16 weights \+ hf bf16 amp|bf16-true|pure bf16", precision="bf16"),
     _rule("precision", r"float16 weights \+ hf fp16 amp", precision="fp16-no-master"),
     _rule("precision", r"fp16( mixed)?", precision="fp16-mixed"),
     _rule("precision", r"amp bf16", precision="bf16-amp"),
@@ -127,8 +136,10 @@ RULES: tuple[Rule, ...] = (
     # Compiler and adapters.
     _rule("compile", r"^1$"),
     _rule("compile", r"^0$"),
-    _rule("quant", r"bnb nf4 4-bit|bnb\.nf4(-dq)?|nf4.*", lora_base="nf4"),
-    _rule("quant", r"gptq (4-bit|int4)", lora_base="gptq4"),
+    _rule("quant", r"bnb\.nf4-dq", lora_base="nf4-dq"),
+    _rule("quant", r"nf4 \(torchao\)", lora_base="nf4-dq"),
+    _rule("quant", r"bnb nf4 4-bit|bnb\.nf4|nf4.*", lora_base="nf4"),
+    _rule("quant", r"gptq (4-bit|int4)", lora_base="gptq4-g128"),
     # What people write beside it: Megatron's own options.
     _rule("extra", r"cross_entropy_loss_fusion \(te\)", habit_loss="in-place"),
     _rule("extra", r"cross-entropy-fusion-impl=native", habit_loss="vocab-parallel-fused"),
@@ -169,6 +180,39 @@ RULES: tuple[Rule, ...] = (
     _rule("extra", r"num-distributed-optimizer-instances=(?P<optimizer_instances>\d+)"),
     _rule("extra", r"deterministic-mode=true", deterministic=True),
     _rule("extra", r"capacity factor 1 padded.*"),
+    # Acceleration frameworks of fms-hf-tuning.
+    _rule(
+        "extra",
+        r"framework_config=accelerated-peft-(bnb|autogptq)-foak-liger",
+        habit_norm="fused",
+        habit_adapter_kernel="fused",
+        habit_adapter_sharding="replicated",
+        loss_kernel="linear",
+    ),
+    _rule(
+        "extra",
+        r"framework_config=accelerated-peft-(bnb|autogptq)-foak",
+        habit_norm="fused",
+        habit_adapter_kernel="fused",
+        habit_adapter_sharding="replicated",
+        loss_kernel="in-place",
+    ),
+    _rule(
+        "extra",
+        r"framework_config=foak-fast-kernels-liger",
+        habit_norm="fused",
+        loss_kernel="linear",
+    ),
+    _rule(
+        "extra",
+        r"framework_config=foak-fast-kernels",
+        habit_norm="fused",
+        loss_kernel="in-place",
+    ),
+    _rule("extra", r"framework_config=(none|baseline-peft-bnb|accelerated-peft-(bnb|autogptq))"),
+    _refuse("extra", r"framework_config=moe-scattermoe.*", "ScatterMoE is not modelled"),
+    _rule("extra", r"lora_dropout=(?P<lora_dropout>0\.\d+)"),
+    _rule("extra", r"lora_dropout=none|packed=[01]|padded to max length"),
     # Options that leave memory as it is, or that another column already states.
     *(
         _rule("extra", option)

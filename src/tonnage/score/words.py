@@ -65,9 +65,13 @@ def read_words(row: Row) -> Reading:
     )
 
 
-def _captured(match: re.Match[str]) -> dict[str, int]:
+def _captured(match: re.Match[str]) -> dict[str, int | float]:
     """Numbers that a rule names in its pattern (a group's name cannot hold a full stop)."""
-    found = {name: int(text) for name, text in match.groupdict().items() if text is not None}
+    found = {
+        name: float(text) if "." in text else int(text)
+        for name, text in match.groupdict().items()
+        if text is not None
+    }
     return {re.sub("^(habit|shape)_", r"\1.", name): value for name, value in found.items()}
 
 

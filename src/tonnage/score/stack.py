@@ -1,0 +1,102 @@
+"""What the words of PyTorch and Hugging Face rows say together, and no word says alone."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tonnage.plan import LoraTarget
+from tonnage.score.row import Row
+
+TARGETS: dict[str, tuple[LoraTarget, ...]] = {
+    "q_proj": ("q_proj",),
+    "k_proj": ("k_proj",),
+    "v_proj": ("v_proj",),
+    "o_proj": ("o_proj",),
+    "q": ("q_proj",),
+    "k": ("k_proj",),
+    "v": ("v_proj",),
+    "o": ("o_proj",),
+    "query": ("q_proj",),
+    "key": ("k_proj",),
+    "value": ("v_proj",),
+    "projection": ("o_proj",),
+    "gate": ("gate_proj",),
+    "up": ("up_proj",),
+    "down": ("down_proj",),
+    "w1": ("up_proj",),
+    "w2": ("gate_proj",),
+    "mlp": ("gate_proj", "up_proj", "down_proj"),
+    "head": ("lm_head",),
+}
+"""Names of adapted layers: PEFT's, torchtune's, LitGPT's and Qwen's."""
+
+
+def lora_targets(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The layers that get an adapter, and the words that name none.
+
+    ``c_attn`` is one projection to queries, keys and values; where a model has it, ``c_proj``
+    ends both attention and MLP (Qwen). Models without it ignore the name.
+    """
+    text = row.text("lora_targets")
+    fields: dict[str, Any] = {}
+    if "trainable" in text and "wte" in text:
+        fields["lora_saved"] = ("embedding", "head")
+        text = text.split("+")[0]
+    words = re.findall(r"[a-z0-9_]+", text)
+    found: list[LoraTarget] = []
+    unknown = []
+    for word in words:
+        if word in TARGETS:
+            found.extend(TARGETS[word])
+        elif word == "c_attn":
+            found.append("qkv_proj")
+        elif word == "c_proj":
+            found.extend(("o_proj", "down_proj"))
+        else:
+            unknown.append(f"lora_targets: {word}")
+    if "qkv_proj" in found and "q_proj" in found:
+        separate = "gptbigcode" not in row.text("arch_note")
+        dropped = ("qkv_proj",) if separate else ("q_proj", "k_proj", "v_proj", "o_proj")
+        found = [target for target in found if target not in dropped]
+    if found:
+        fields["lora_targets"] = tuple(dict.fromkeys(found))
+    return fields, tuple(unknown)
+
+
+def stack(row: Row, runtime: str) -> str:
+    """The Trainer's engine: none on one device, FSDP1 through accelerate, or DeepSpeed."""
+    zero = row.text("zero")
+    if runtime != "accelerate":
+        return runtime
+    if "deepspeed zero" in zero:
+        return "deepspeed"
+    return "accelerate" if "fsdp" in zero else "transformers"
+
+
+def precision(row: Row, runtime: str, recipe: str) -> str:
+    """The recipe of the weights that train.
+
+    Under mixed precision accelerate stores the flat parameters that train in fp32
+    (``accelerator.py``, ``prepare_model``); on one device autocast leaves the weights as loaded.
+    """
+    upcast = runtime == "accelerate" and "amp" in row.text("precision").replace("no amp", "")
+    if not upcast or row.number("lora_rank"):
+        return recipe
+    return "fp16-amp" if "fp16" in row.text("precision") else "bf16-amp"
+
+
+def loss_rule(*, kernel: str, held: bool, narrow: bool) -> str:
+    """The loss of Hugging Face modules.
+
+    Args:
+        kernel: ``eager``, ``in-place`` (Unsloth's) or ``linear`` (Liger's).
+        held: the caller still refers to the 16-bit logits (transformers 4.46 to 4.48).
+        narrow: the model does not upcast its logits (GPT-BigCode).
+    """
+    if kernel == "linear":
+        return "linear"
+    if narrow:
+        return "narrow-in-place" if kernel == "in-place" else "eager-narrow"
+    base = "upcast-in-place" if kernel == "in-place" else "eager"
+    return f"{base}-held" if held else base
