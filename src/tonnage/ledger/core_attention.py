@@ -101,6 +101,9 @@ def _flash(
     Backward makes the scores again: half of a forward pass when both widths are equal
     (Dao, arXiv 2307.08691, section 3.1).
     """
+    repeat: Operations = ()
+    if setting.runtime.repeat_kv:
+        repeat, inputs = _repeat_heads(setting, core, inputs)
     rows = setting.tokens * exact_div(core.heads, setting.tp)
     saves = [*(inputs[:1] if core.borrowed else inputs), context]
     if setting.runtime.norm_statistics:
@@ -112,6 +115,7 @@ def _flash(
     scores = pair_flops(setting, core, core.key_width)
     flops = scores + pair_flops(setting, core, core.value_width)
     return (
+        *repeat,
         Operation(
             name="attention.core",
             kind="attention",

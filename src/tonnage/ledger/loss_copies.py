@@ -16,10 +16,12 @@ def loss_bytes(setting: Setting) -> Number:
 
     * ``eager``: fp32 logits, log-softmax and gradient: 12 (transformers 5 and up to 4.45, PyTorch).
     * ``eager-held``: the caller still refers to the 16-bit logits: e + 12 (transformers 4.46-4.48).
-    * ``eager-narrow``: nothing is upcast: shifted logits, log-softmax, gradient, and one more: 4e.
     * ``upcast-in-place``: fp32 logits and their shifted copy, which the gradient overwrites: 8
       (Unsloth's kernel); ``upcast-in-place-held``: e + 8.
-    * ``narrow-in-place``: the same without upcasting: 3e.
+    * ``eager-narrow-held``: a model that does not upcast (GPT-BigCode): shifted logits, log-softmax
+      and gradient, 3e or under autocast 12; through backward also the outputs, e or under
+      autocast e + 4 (seen in measured memory, its cause is not known).
+    * ``narrow-in-place-held``: the same with the kernel: 2e or 8, and the outputs.
     * ``upcast-in-chunks``: fp32 logits and log-softmax, the head and loss chunk by chunk: 8 (LitGPT).
     * ``vocab-parallel``: the logits and an fp32 softmax in place of a copy: e + 4 (Megatron-Core).
     * ``vocab-parallel-fused``: compiled pieces write out of place: e + 8 (Megatron-Core).
@@ -37,13 +39,16 @@ def loss_bytes(setting: Setting) -> Number:
         return elements * element + ceil_div(3 * elements, 4)
     if rule == "linear":
         return _linear(setting)
+    autocast = setting.runtime.autocast
+    wide = 4 if autocast else element
+    held = element + 4 if autocast else element
     copies = {
         "eager": 12,
-        "eager-held": element + 12,
-        "eager-narrow": 4 * element,
+        "eager-held": 12 + element,
+        "eager-narrow-held": 3 * wide + held,
         "upcast-in-place": 8,
-        "upcast-in-place-held": element + 8,
-        "narrow-in-place": 3 * element,
+        "upcast-in-place-held": 8 + element,
+        "narrow-in-place-held": 2 * wide + held,
         "upcast-in-chunks": 8,
         "vocab-parallel": element + 4,
         "vocab-parallel-fused": element + 8,

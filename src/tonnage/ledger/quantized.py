@@ -22,8 +22,8 @@ class Stored:
     """Bytes of one quantised weight.
 
     Attributes:
-        packed: the elements, which a sharding engine shards.
-        beside: scales, zero points and indices: plain tensors, which it leaves on every rank.
+        packed: elements and packed zero points, which a sharding engine shards.
+        beside: scales and indices: plain tensors, which it leaves on every rank.
     """
 
     packed: Number
@@ -49,5 +49,8 @@ def stored(base: str, weight: Weight) -> Stored:
     if base == "int8":
         return Stored(packed=numel, beside=4 * wide_out)
     groups = ceil_div(wide_in, GROUP) if base == "gptq4-g128" else 1
-    scales = ceil_div(5 * groups * wide_out, 2)
-    return Stored(packed=ceil_div(numel, 2), beside=scales + 4 * wide_in * weight.copies)
+    points = groups * wide_out
+    return Stored(
+        packed=ceil_div(numel, 2) + ceil_div(points, 2),
+        beside=2 * points + 4 * wide_in * weight.copies,
+    )

@@ -15,7 +15,8 @@ def cached_casts(setting: Setting, ledger: StageLedger) -> Number:
     outermost context exits, after the loss. Without recomputation autograd keeps the same
     copies, and they count with the activations.
     """
-    if not setting.runtime.autocast or setting.gathers or setting.plan.recompute != "full":
+    habits = setting.runtime
+    if not habits.autocast or setting.gathers or setting.plan.recompute != "full":
         return 0
     return total(count * _cast(setting, weight) for weight, count in ledger.weights())
 
@@ -24,4 +25,6 @@ def _cast(setting: Setting, weight: Weight) -> Number:
     stored = weight.format or setting.precision.weights
     if not weight.trains or len(weight.shape) < 2 or stored == setting.precision.compute:
         return 0
+    if weight.adapter and setting.runtime.adapter_kernel == "fused":
+        return 0  # a custom kernel casts by itself
     return dtype(setting.precision.compute).storage(weight.numel)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tonnage.algebra import Number, total, where
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger, Weight, weights_of
-from tonnage.memory.states import gradients
+from tonnage.memory.states import copies, gradients
 from tonnage.plan import Setting
 
 
@@ -87,7 +87,7 @@ def made_bytes(setting: Setting, weight: Weight) -> Number:
     made = setting.gradient_format
     if weight.format is not None and not (setting.gathers and setting.runtime.autocast):
         made = weight.format
-    return dtype(made).storage(weight.numel)
+    return copies(setting, weight) * dtype(made).storage(weight.numel)
 
 
 def _owns_table(head: Iterable[Weight]) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tonnage.algebra import Number, largest, total, where
 from tonnage.dtype import dtype
-from tonnage.ledger import StageLedger, Weight, loss_bytes
+from tonnage.ledger import Operations, StageLedger, Weight, loss_bytes
 from tonnage.ledger.embedding import token_table
 from tonnage.ledger.operation import union_bytes
 from tonnage.memory.activations import backward_transients, held_by_frame, kept_by_chunk, retained
@@ -123,7 +123,11 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
                 temporaries=cached_casts(setting, ledger),
             ),
             instant(
-                "first backward", grown.top, alive, whole=whole.layers, temporaries=beside.backward
+                "first backward",
+                grown.top,
+                alive - _saved_by(ledger.head),
+                whole=whole.layers,
+                temporaries=beside.backward,
             ),
             instant(
                 "last backward",
@@ -165,15 +169,16 @@ def _live_activations(setting: Setting, ledger: StageLedger) -> Number:
         count * kept_by_chunk(setting, ledger, chunk)
         for count, chunk in zip(live, chunks, strict=True)
     )
-    before = union_bytes(tensor for op in ledger.embedding for tensor in op.saves)
-    after = union_bytes(tensor for op in ledger.head for tensor in op.saves)
-    return inside + live[0] * before + live[-1] * after
+    return inside + live[0] * _saved_by(ledger.embedding) + live[-1] * _saved_by(ledger.head)
+
+
+def _saved_by(operations: Operations) -> Number:
+    return union_bytes(tensor for op in operations for tensor in op.saves)
 
 
 def _one_microbatch(setting: Setting, ledger: StageLedger) -> Number:
     """What one micro-batch keeps on the first chunk and the embedding."""
-    before = union_bytes(tensor for op in ledger.embedding for tensor in op.saves)
-    return before + kept_by_chunk(setting, ledger, ledger.stage.chunks[0])
+    return _saved_by(ledger.embedding) + kept_by_chunk(setting, ledger, ledger.stage.chunks[0])
 
 
 def _embedding_gradient(setting: Setting, ledger: StageLedger) -> Number:

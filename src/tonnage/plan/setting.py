@@ -104,7 +104,9 @@ class Setting:
     @property
     def adapter_format(self) -> str:
         """Number format that adapters and their states are stored in."""
-        return "fp32" if self.runtime.adapter_format == "fp32" else self.precision.weights
+        apart = self.gathers and self.runtime.adapter_sharding == "replicated"
+        wide = self.runtime.adapter_format == "fp32" and not apart
+        return "fp32" if wide else self.precision.weights
 
     @property
     def adapter_compute(self) -> str:

@@ -19,10 +19,10 @@ Axis: TypeAlias = Literal["tp", "sp", "pp", "vpp", "cp", "ep", "etp"]
 LossRule: TypeAlias = Literal[
     "eager",
     "eager-held",
-    "eager-narrow",
+    "eager-narrow-held",
     "upcast-in-place",
     "upcast-in-place-held",
-    "narrow-in-place",
+    "narrow-in-place-held",
     "upcast-in-chunks",
     "vocab-parallel",
     "vocab-parallel-fused",

@@ -12,7 +12,7 @@ from tonnage.plan import Plan
 from tonnage.runtime import habit_names
 from tonnage.score.row import Row
 from tonnage.score.shape import architecture
-from tonnage.score.stack import lora_targets, loss_rule, precision, stack
+from tonnage.score.stack import lora_targets, loss_rule, precision, repeats_keys, stack
 from tonnage.score.words import Reading, read_words
 
 
@@ -76,6 +76,7 @@ def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> 
     if "precision" in fields:
         fields["precision"] = precision(row, fields["runtime"], fields["precision"])
     habits = {**_loss(fields), **reading.habits}
+    habits.setdefault("repeat_kv", str(repeats_keys(row)))
     fields.update(lora_targets(row)[0] if row.number("lora_rank") else {})
     _base(fields)
     deterministic = fields.pop("deterministic", False)

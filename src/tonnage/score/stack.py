@@ -86,6 +86,11 @@ def precision(row: Row, runtime: str, recipe: str) -> str:
     return "fp16-amp" if "fp16" in row.text("precision") else "bf16-amp"
 
 
+def repeats_keys(row: Row) -> bool:
+    """Whether keys and values are repeated before the flash kernel: Mistral, transformers to 4.45."""
+    return "mistral" in row.text("model") and "transformers 4.45" in row.text("fw_version")
+
+
 def loss_rule(*, kernel: str, held: bool, narrow: bool) -> str:
     """The loss of Hugging Face modules.
 
@@ -97,6 +102,6 @@ def loss_rule(*, kernel: str, held: bool, narrow: bool) -> str:
     if kernel == "linear":
         return "linear"
     if narrow:
-        return "narrow-in-place" if kernel == "in-place" else "eager-narrow"
+        return "narrow-in-place-held" if kernel == "in-place" else "eager-narrow-held"
     base = "upcast-in-place" if kernel == "in-place" else "eager"
     return f"{base}-held" if held else base

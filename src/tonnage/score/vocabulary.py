@@ -44,6 +44,7 @@ FULL = {"recompute": "full"}
 
 RULES: tuple[Rule, ...] = (
     # Which stack: the first rule that matches decides.
+    _rule("framework", r"fms-acceleration", double_quant=True),
     _rule("framework", r"megatron-deepspeed", runtime="megatron-deepspeed"),
     _rule("framework", r"mindspeed-llm.*|mindspeed", runtime="mindspeed"),
     _rule(
@@ -55,7 +56,6 @@ RULES: tuple[Rule, ...] = (
     _rule("framework", r"torchtune", runtime="torchtune"),
     _rule("framework", r"lit-?gpt.*", runtime="litgpt"),
     _rule("framework", r"hf trainer.*", runtime="accelerate"),
-    _rule("framework", r"fms-acceleration", double_quant=True),
     _rule("framework", r"\(?(lightning fabric|fsdp2|fms-hf-tuning|\+?deepspeed)\)?|peft|torchao"),
     # Versions that change what stays alive.
     _rule("fw_version", r"transformers 4\.4[678]", held_logits=True),
