@@ -6,7 +6,19 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from tonnage.arch import MLP, Architecture, Attention, LatentAttention, Layer, MoE
+from tonnage.arch import (
+    MLP,
+    Architecture,
+    Attention,
+    GatedDelta,
+    LatentAttention,
+    Layer,
+    LightningAttention,
+    Mamba,
+    Mamba2,
+    MoE,
+    ShortConvolution,
+)
 from tonnage.plan import Setting
 
 
@@ -31,9 +43,31 @@ _WIDTHS: dict[tuple[type, str], tuple[str, str]] = {
     (LatentAttention, "nope_head_dim"): ("d_n", "width of a key head without position"),
     (LatentAttention, "rope_head_dim"): ("d_r", "width of a key head with position"),
     (LatentAttention, "value_head_dim"): ("d_v", "width of a value head"),
+    (GatedDelta, "key_heads"): ("n_k", "heads of queries and keys"),
+    (GatedDelta, "value_heads"): ("n_v", "heads of values"),
+    (GatedDelta, "key_head_dim"): ("d_k", "width of a query or key head"),
+    (GatedDelta, "value_head_dim"): ("d_v", "width of a value head"),
+    (GatedDelta, "conv_kernel"): ("w_c", "taps of the convolution"),
+    (GatedDelta, "gate_rank"): ("r_g", "width of the latent of the gates"),
+    (LightningAttention, "heads"): ("a", "query heads"),
+    (LightningAttention, "head_dim"): ("d", "width of a head"),
+    (LightningAttention, "chunk"): ("Q", "tokens in a chunk"),
+    (Mamba, "inner"): ("h_i", "channels of the scan"),
+    (Mamba, "state"): ("N", "state of a channel"),
+    (Mamba, "step_rank"): ("r_s", "width of the latent of the step sizes"),
+    (Mamba, "conv_kernel"): ("w_c", "taps of the convolution"),
+    (Mamba2, "heads"): ("n_h", "heads of the scan"),
+    (Mamba2, "head_dim"): ("P", "channels of a head"),
+    (Mamba2, "groups"): ("G", "groups of B and C"),
+    (Mamba2, "state"): ("N", "state of a channel"),
+    (Mamba2, "chunk"): ("Q", "tokens in a chunk"),
+    (Mamba2, "conv_kernel"): ("w_c", "taps of the convolution"),
+    (ShortConvolution, "channels"): ("h_c", "channels of the convolution"),
+    (ShortConvolution, "conv_kernel"): ("w_c", "taps of the convolution"),
     (MLP, "intermediate"): ("f", "intermediate width of the MLP"),
     (MoE, "experts"): ("E", "routed experts"),
     (MoE, "top_k"): ("K", "experts that a token visits"),
+    (MoE, "latent"): ("r_e", "width of a token on its way to the experts"),
 }
 
 _DEGREES = {

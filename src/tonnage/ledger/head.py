@@ -5,6 +5,7 @@ from __future__ import annotations
 from tonnage.algebra import Number, exact_div, flops_of
 from tonnage.ledger.elementwise import norm
 from tonnage.ledger.embedding import saved_module, token_table
+from tonnage.ledger.hyper_connections import collapse_head
 from tonnage.ledger.layer import layer_input
 from tonnage.ledger.linear import Linear, Rows, gather, linear
 from tonnage.ledger.operation import Operation, Operations, Tensor, Weight
@@ -22,6 +23,9 @@ def head(setting: Setting, *, owns_tied_table: bool = False) -> Operations:
     architecture = setting.architecture
     read = layer_input(setting)
     operations: list[Operation] = []
+    if architecture.streams > 1:
+        done, read = collapse_head(setting, read)
+        operations.extend(done)
     if architecture.final_norm is not None:
         done, read = norm(
             setting, architecture.final_norm, name="head.norm", read=read, width=architecture.hidden

@@ -18,7 +18,7 @@ from tonnage.arch import (
     Norm,
 )
 from tonnage.errors import NotModelledError
-from tonnage.score.row import Row
+from tonnage.score.row import LARGEST_DEPTH, Row
 
 UNMODELLED = ("mamba", "exotic", "vlm")
 """Words of an ``arch_note`` that name what the columns cannot describe."""
@@ -136,7 +136,7 @@ def _layers(row: Row, known: Facts, shape: Mapping[str, Any]) -> tuple[Layer, ..
     every = 2 if "moe every 2nd" in note else 1
     window = int(_found(r"window (\d+)", note, 128)) if "alternating sliding" in note else None
     layers = []
-    for index in range(row.count("layers")):
+    for index in range(row.count("layers", most=LARGEST_DEPTH)):
         routes = routed is not None and index >= dense and (index - dense) % every == every - 1
         layers.append(
             Layer(
