@@ -78,6 +78,11 @@ def where(condition: Number, yes: Number, no: Number) -> Number:
     return yes if condition else no
 
 
+def is_one(value: Number) -> bool:
+    """Whether the value is the plain number 1."""
+    return type(value) is int and value == 1
+
+
 def flops_of(value: Number) -> Number:
     """The value as a count of FLOPs: float64 in columns, for a step can be past int64."""
     return value.astype("float64") if is_array(value) else value

@@ -2,7 +2,7 @@
 
 from tonnage.ledger.flops import ModelFlops, sequence_flops
 from tonnage.ledger.layer import layer_operations, saved_bytes, saved_tensors
-from tonnage.ledger.loss_copies import loss_bytes
+from tonnage.ledger.loss_copies import logits_in_backward, loss_bytes, stranded_logits
 from tonnage.ledger.model import (
     ParameterCount,
     StageLedger,
@@ -23,12 +23,14 @@ __all__ = [
     "Tensor",
     "Weight",
     "layer_operations",
+    "logits_in_backward",
     "loss_bytes",
     "parameters",
     "saved_bytes",
     "saved_tensors",
     "sequence_flops",
     "stage_ledgers",
+    "stranded_logits",
     "weights_of",
     "whole",
     "whole_stage",

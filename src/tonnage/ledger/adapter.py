@@ -30,6 +30,8 @@ class Adapter:
         tokens: rows of the product.
         frozen: the layer's own weight, which says shapes, copies and who holds the same.
         modules: names under which recomputation may pick it.
+        entry: the projection whose input is dropped: the layer's own name, or that of the fused
+            projection that the layer is a part of.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Adapter:
     tokens: Number
     frozen: Weight
     modules: tuple[str, ...] = ()
+    entry: str = ""
 
 
 def adapter(setting: Setting, spec: Adapter, output: Tensor) -> tuple[Operations, Tensor]:
@@ -66,6 +69,7 @@ def adapter(setting: Setting, spec: Adapter, output: Tensor) -> tuple[Operations
         kind="elementwise",
         inputs=(output, wide),
         outputs=(summed,),
+        saves=(wide,) if _scattered(setting, spec) else (),
         modules=spec.modules,
         passes_gradient=wide.format == output.format,
     )
@@ -75,6 +79,12 @@ def adapter(setting: Setting, spec: Adapter, output: Tensor) -> tuple[Operations
         _product(setting, spec, up, (inner, wide), (inner,)),
         add,
     ), summed
+
+
+def _scattered(setting: Setting, spec: Adapter) -> bool:
+    """Whether the product is copied into its place among queries, keys and values by index."""
+    parts = [adapted(setting, f"{letter}_proj") for letter in "qkv"]
+    return setting.runtime.adapter_scatter and spec.entry != spec.name and not all(parts)
 
 
 def _weights(setting: Setting, spec: Adapter) -> tuple[Weight, Weight]:
@@ -110,12 +120,12 @@ def _enter(setting: Setting, spec: Adapter) -> tuple[Operations, Tensor, tuple[T
     entry: list[Operation] = []
     seen = setting.adapter_compute if setting.gathers else setting.adapter_format
     if seen != read.format:
-        wide = read.cast(f"{spec.name}.lora_input", seen)
+        wide = read.cast(f"{spec.entry}.lora_input", seen)
         entry.append(_step(spec, "lora_cast", read, wide))
         read = wide
     if dropout:
-        dropped = read.cast(f"{spec.name}.lora_dropped", seen)
-        mask = dropout_mask(f"{spec.name}.lora", dropped.elements)
+        dropped = read.cast(f"{spec.entry}.lora_dropped", seen)
+        mask = dropout_mask(f"{spec.entry}.lora", dropped.elements)
         entry.append(_step(spec, "lora_dropout", read, dropped, mask))
         read = dropped
     if read.format != setting.adapter_compute:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from tonnage.algebra import Number, exact_div, minimum, total
@@ -109,10 +110,15 @@ def _flash(
     (Dao, arXiv 2307.08691, section 3.1).
     """
     repeat: Operations = ()
-    if setting.runtime.repeat_kv:
+    kept = inputs
+    if setting.runtime.repeat_kv and core.kv_heads != core.heads:
         repeat, inputs = _repeat_heads(setting, core, inputs)
+        repeat = tuple(dataclasses.replace(op, saves=()) for op in repeat)
+        kept = inputs
+    elif setting.runtime.values == "view":
+        kept = (*inputs[:2], _projection(inputs))
     rows = setting.tokens * exact_div(core.heads, setting.tp)
-    saves = [*(inputs[:1] if core.borrowed else inputs), context]
+    saves = [*(inputs[:1] if core.borrowed else kept), context]
     if setting.runtime.norm_statistics:
         saves.append(Tensor(name="attention.logsumexp", elements=rows, format="fp32"))
     if setting.runtime.attention_layout == "sbhd" and setting.plan.attention_version == 2:
@@ -137,6 +143,12 @@ def _flash(
             modules=MODULES,
         ),
     )
+
+
+def _projection(inputs: tuple[Tensor, ...]) -> Tensor:
+    """The whole projection, which values that are a view of it keep alive."""
+    elements = total(tensor.elements for tensor in inputs)
+    return Tensor(name="attention.qkv_storage", elements=elements, format=inputs[0].format)
 
 
 def _eager(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tonnage.algebra import Number, exact_div, flops_of
+from tonnage.ledger.adapter import Adapter, adapted, adapter
 from tonnage.ledger.elementwise import norm
 from tonnage.ledger.embedding import saved_module, token_table
 from tonnage.ledger.hyper_connections import collapse_head
 from tonnage.ledger.layer import layer_input
-from tonnage.ledger.linear import Linear, Rows, gather, linear
+from tonnage.ledger.linear import Linear, Rows, dequantised, gather, linear
 from tonnage.ledger.operation import Operation, Operations, Tensor, Weight
 from tonnage.plan import Setting
 
@@ -40,7 +41,19 @@ def head(setting: Setting, *, owns_tied_table: bool = False) -> Operations:
         done, read = linear(setting, narrow, rows)
         operations.extend(done)
     entry, full = gather(setting, read, width)
-    return (*operations, *entry, _product(setting, read, full, width, owns_tied_table))
+    product = _product(setting, read, full, width, owns_tied_table)
+    beside: Operations = ()
+    if adapted(setting, "lm_head"):
+        beside = _adapter(setting, read, full, width)
+    return (*operations, *entry, product, *beside)
+
+
+def _adapter(setting: Setting, kept: Tensor, full: Tensor, width: Number) -> Operations:
+    frozen = Weight(name="head", shape=(width, exact_div(setting.vocab, setting.tp)), trains=False)
+    spec = Adapter(
+        name="head", read=full, kept=kept, tokens=setting.tokens, frozen=frozen, entry="head"
+    )
+    return adapter(setting, spec, logits(setting))[0]
 
 
 def _product(
@@ -53,8 +66,9 @@ def _product(
     rows = exact_div(setting.vocab, setting.tp)
     weights: list[Weight] = [*copies]
     tied = architecture.tied_embeddings and setting.runtime.ties_embeddings
+    table = token_table(setting, "head")
     if not tied or owns_tied_table:
-        weights.append(token_table(setting, "head"))
+        weights.append(table)
     if architecture.head_bias:
         weights.append(Weight(name="head.bias", shape=(rows,), trains=setting.trains_base))
     flops = 2 * flops_of(setting.tokens) * width * rows
@@ -65,6 +79,8 @@ def _product(
         outputs=(logits(setting),),
         saves=(kept,) if trains else (),
         frames=(full,) if setting.runtime.loss_frame else (),
+        scratch=dequantised(setting, table),
+        scratch_backward=dequantised(setting, table),
         weights=tuple(weights),
         flops=flops,
         flops_backward=2 * flops if trains else flops,

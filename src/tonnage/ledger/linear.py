@@ -30,6 +30,7 @@ class Linear:
         target: its name among LoRA targets; None: adapters leave it alone.
         modules: names under which recomputation may pick it.
         narrow: whether an FP8 or FP4 recipe applies (not to routers and the head).
+        entry: the fused projection that it is a part of, whose input is dropped once.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Linear:
     target: str | None = None
     modules: tuple[str, ...] = ()
     narrow: bool = True
+    entry: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +105,8 @@ def linear(setting: Setting, spec: Linear, rows: Rows) -> tuple[Operations, Tens
         flops=flops,
         flops_backward=flops if frozen else 2 * flops,
         modules=spec.modules,
-        scratch=_dequantised(setting, weight),
-        scratch_backward=_dequantised(setting, weight),
+        scratch=dequantised(setting, weight),
+        scratch_backward=dequantised(setting, weight),
     )
     if not adapted(setting, spec.target):
         return (product,), output
@@ -115,6 +117,7 @@ def linear(setting: Setting, spec: Linear, rows: Rows) -> tuple[Operations, Tens
         tokens=rows.tokens,
         frozen=weight,
         modules=spec.modules,
+        entry=spec.entry or spec.name,
     )
     done, summed = adapter(setting, beside, output)
     return (product, *done), summed
@@ -130,8 +133,9 @@ def _kept_operands(
     """
     recipe = setting.precision
     if not weight.trains:
-        return (_cast_weight(setting, spec, weight),) if setting.casts else ()
-    if recipe.quantized and spec.narrow:
+        copies = _quantised_input(setting, spec, kept, weight)
+        return (*copies, _cast_weight(setting, spec, weight)) if setting.casts else copies
+    if recipe.quantized and spec.narrow and not recipe.dynamic:
         return (kept.copy(f"{kept.name}.{recipe.quantized}", recipe.quantized),)
     if setting.casts:
         # torch.autocast casts call by call: each layer keeps copies of its own.
@@ -141,7 +145,19 @@ def _kept_operands(
     return (kept,)
 
 
-def _dequantised(setting: Setting, weight: Weight) -> tuple[Tensor, ...]:
+def _quantised_input(
+    setting: Setting, spec: Linear, kept: Tensor, weight: Weight
+) -> tuple[Tensor, ...]:
+    """The copy of its input that a product with a quantised weight keeps, if it keeps one."""
+    habit = setting.runtime.quantized_input
+    if habit == "free" or setting.plan.lora_base is None or not weight.base:
+        return ()
+    wide = "fp32" if habit == "wide" else setting.precision.compute
+    name = spec.entry or spec.name
+    return (kept.copy(f"{name}.quantised_input", wide),)
+
+
+def dequantised(setting: Setting, weight: Weight) -> tuple[Tensor, ...]:
     """A quantised weight is brought back whole for each product, and not kept."""
     if setting.plan.lora_base is None or not weight.base:
         return ()

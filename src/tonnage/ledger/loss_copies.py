@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tonnage.algebra import Number, ceil_div, minimum, next_power_of_two
 from tonnage.dtype import dtype
 from tonnage.ledger.embedding import saved_module
 from tonnage.ledger.head import logits
 from tonnage.plan import Setting
 
+CHUNKS = 8
+"""Pieces of the sequence that torchtune's chunked loss works through."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copies:
+    """Bytes for each logit.
+
+    Attributes:
+        loss: where they are most, at the loss.
+        head: while the head's backward pass runs.
+        stranded: freed by then, in a block that no later request of the loss fits into: of the
+            allocator's reserve, not of what is allocated.
+    """
+
+    loss: float
+    head: float
+    stranded: float = 0
+
 
 def loss_bytes(setting: Setting) -> Number:
     """Bytes of the logits and of the loss's copies of them, where they are most.
 
-    Bytes an element of the logits by rule, e being the bytes of an activation:
+    Bytes for each logit by rule, e being the bytes of an activation:
 
-    * ``eager``: fp32 logits, log-softmax and gradient: 12 (transformers 5 and up to 4.45, PyTorch).
-    * ``eager-held``: the caller still refers to the 16-bit logits: e + 12 (transformers 4.46-4.48).
+    * ``eager``: fp32 logits, log-softmax and gradient: 12 (PyTorch; transformers 5, or to 4.45).
+    * ``eager-held``: the caller still refers to the 16-bit logits: e + 12 (transformers
+      4.46-4.48).
     * ``upcast-in-place``: fp32 logits and their shifted copy, which the gradient overwrites: 8
       (Unsloth's kernel); ``upcast-in-place-held``: e + 8.
-    * ``eager-narrow-held``: a model that does not upcast (GPT-BigCode): shifted logits, log-softmax
-      and gradient, 3e or under autocast 12; through backward also the outputs, e or under
-      autocast e + 4 (seen in measured memory, its cause is not known).
+    * ``eager-narrow-held``: a model that does not upcast (GPT-BigCode, Qwen): shifted logits,
+      log-softmax and gradient, 3e or under autocast 12; through backward also the outputs, e or
+      under autocast e + 4 (seen in measured memory, its cause is not known).
     * ``narrow-in-place-held``: the same with the kernel: 2e or 8, and the outputs.
-    * ``upcast-in-chunks``: fp32 logits and log-softmax, the head and loss chunk by chunk: 8 (LitGPT).
+    * ``upcast-in-chunks``: fp32 logits and log-softmax, piece by piece: 8 (LitGPT with adapters).
     * ``vocab-parallel``: the logits and an fp32 softmax in place of a copy: e + 4 (Megatron-Core).
     * ``vocab-parallel-fused``: compiled pieces write out of place: e + 8 (Megatron-Core).
     * ``vocab-parallel-two-copies``: two fp32 copies, the logits gone by then: 8 (nanotron).
@@ -32,31 +54,51 @@ def loss_bytes(setting: Setting) -> Number:
       (torchtune).
     * ``linear``: `_linear`.
     """
-    element = dtype(setting.format).bytes
-    elements = logits(setting).elements
     rule = setting.runtime.loss
-    if rule == "chunked":
-        return elements * element + ceil_div(3 * elements, 4)
+    elements = logits(setting).elements
     if rule == "linear":
         return _linear(setting)
-    autocast = setting.runtime.autocast
-    wide = 4 if autocast else element
-    held = element + 4 if autocast else element
-    copies = {
-        "eager": 12,
-        "eager-held": 12 + element,
-        "eager-narrow-held": 3 * wide + held,
-        "upcast-in-place": 8,
-        "upcast-in-place-held": 8 + element,
-        "narrow-in-place-held": 2 * wide + held,
-        "upcast-in-chunks": 8,
-        "vocab-parallel": element + 4,
-        "vocab-parallel-fused": element + 8,
-        "vocab-parallel-two-copies": 8,
-        "in-place": element,
-        "compiled": 2 * element,
-    }
-    return elements * copies[rule]
+    if rule == "chunked":
+        chunk = 6 * ceil_div(elements, CHUNKS)
+        return elements * dtype(setting.format).bytes + chunk
+    return elements * copies(setting).loss
+
+
+def logits_in_backward(setting: Setting) -> Number:
+    """Bytes of the logits, and of their gradient, while the head's backward pass runs."""
+    return logits(setting).elements * copies(setting).head
+
+
+def stranded_logits(setting: Setting) -> Number:
+    """Bytes of the allocator's reserve that hold nothing at the loss."""
+    return logits(setting).elements * copies(setting).stranded
+
+
+def copies(setting: Setting) -> Copies:
+    """Bytes for each logit, under the loss's rule.
+
+    A gradient made in fp32 is there once more in 16 bits when the head reads it. The 16-bit
+    logits' block cannot hold an fp32 copy.
+    """
+    e = dtype(setting.format).bytes
+    wide = 4 if setting.runtime.autocast else e
+    outputs = e + 4 if setting.runtime.autocast else e
+    return {
+        "eager": Copies(loss=12, head=4 + e, stranded=e if e < 4 else 0),
+        "eager-held": Copies(loss=12 + e, head=4 + 2 * e),
+        "upcast-in-place": Copies(loss=8, head=4 + e, stranded=e if e < 4 else 0),
+        "upcast-in-place-held": Copies(loss=8 + e, head=4 + 2 * e),
+        "eager-narrow-held": Copies(loss=3 * wide + outputs, head=wide + outputs),
+        "narrow-in-place-held": Copies(loss=2 * wide + outputs, head=wide + outputs),
+        "upcast-in-chunks": Copies(loss=8, head=8),
+        "vocab-parallel": Copies(loss=e + 4, head=e + 4),
+        "vocab-parallel-fused": Copies(loss=e + 8, head=e + 4),
+        "vocab-parallel-two-copies": Copies(loss=8, head=e + 4),
+        "in-place": Copies(loss=e, head=e),
+        "compiled": Copies(loss=2 * e, head=e),
+        "chunked": Copies(loss=e, head=2 * e),
+        "linear": Copies(loss=0, head=0),
+    }[setting.runtime.loss]
 
 
 def _linear(setting: Setting) -> Number:

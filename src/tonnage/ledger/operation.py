@@ -126,6 +126,8 @@ class Operation:
         outputs_joined: its outputs are views of one storage.
         gradients_joined: the gradients of its inputs are written as one tensor.
         gradient_into: the saved tensor that the gradient of its input overwrites.
+        slices: pieces that a loop does one after another (experts): of the gradients of its
+            inputs, one piece is alive at a time.
         scratch: tensors that live while the forward kernel runs.
         scratch_backward: tensors that live while the backward kernel runs.
     """
@@ -147,6 +149,7 @@ class Operation:
     outputs_joined: bool = False
     gradients_joined: bool = False
     gradient_into: str | None = None
+    slices: Number = 1
     scratch: tuple[Tensor, ...] = ()
     scratch_backward: tuple[Tensor, ...] = ()
 

@@ -7,14 +7,18 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tonnage.algebra import Number, largest, total, where
+from tonnage.algebra import Number, largest, maximum, total, where
 from tonnage.arch import Layer
 from tonnage.ledger import Operations, StageLedger, Tensor, saved_bytes, saved_tensors
 from tonnage.ledger.layer import layer_input, recomputed_modules
 from tonnage.ledger.operation import union_bytes
+from tonnage.ledger.selective import OUTPUTS
 from tonnage.memory.gradients import keeps_own_gradients
 from tonnage.memory.liveness import Walk, walk
 from tonnage.plan import Plan, Setting
+
+EVERY_SECOND = "every-second-layer"
+"""The name among a plan's recompute modules."""
 
 
 def group_length(plan: Plan, layers: int) -> int:
@@ -33,6 +37,8 @@ def kept_by_chunk(setting: Setting, ledger: StageLedger, chunk: tuple[Layer, ...
     plan = setting.plan
     kept = {layer: saved_bytes(setting, ops) for layer, ops in ledger.layers.items()}
     checkpoint = layer_input(setting).bytes
+    if alternates(plan):
+        return len(chunk) // 2 * checkpoint + _sum(kept, chunk[::2])
     if plan.recompute != "full":
         return _sum(kept, chunk)
     if plan.recompute_method == "block":
@@ -69,8 +75,10 @@ def transients(setting: Setting, ledger: StageLedger, *, gradients: bool = False
         for layer, ops in ledger.layers.items()
     }
     forward = largest(each.forward for each in plain.values())
-    if setting.plan.recompute != "full":
-        kept = {layer: saved_bytes(setting, ops) for layer, ops in ledger.layers.items()}
+    kept = {layer: saved_bytes(setting, ops) for layer, ops in ledger.layers.items()}
+    if OUTPUTS in recomputed_modules(setting):
+        return _from_outputs(setting, ledger, kept, gradients)
+    if setting.plan.recompute != "full" and not alternates(setting.plan):
         backward = largest(each.backward for each in plain.values())
         last = largest(kept[layer] + plain[layer].backward for layer in plain)
         return Transients(forward=forward, backward=backward, last=last)
@@ -82,6 +90,28 @@ def transients(setting: Setting, ledger: StageLedger, *, gradients: bool = False
     return Transients(
         forward=_without_saved(setting, ledger), backward=rebuilt - checkpoint, last=rebuilt
     )
+
+
+def alternates(plan: Plan) -> bool:
+    """Whether every second layer keeps only its input, and the others everything."""
+    return plan.recompute == "selective" and EVERY_SECOND in plan.recompute_modules
+
+
+def _from_outputs(
+    setting: Setting, ledger: StageLedger, kept: dict[Layer, Number], gradients: bool
+) -> Transients:
+    """Where chosen outputs are kept, all the rest of a layer is rebuilt before its backward."""
+    entry = layer_input(setting)
+    forward = backward = last = 0
+    for layer, operations in ledger.layers.items():
+        stays = saved_by_layer(setting, operations)
+        needed = {t.name: t for t in (entry, *stays, *_all_saved(operations))}
+        walked = walk(setting, operations, needed.values(), gradients=gradients)
+        whole = union_bytes(needed.values()) + walked.backward
+        forward = maximum(forward, walk(setting, operations, stays).forward)
+        backward = maximum(backward, whole - kept[layer])
+        last = maximum(last, whole)
+    return Transients(forward=forward, backward=backward, last=last)
 
 
 def _without_saved(setting: Setting, ledger: StageLedger) -> Number:

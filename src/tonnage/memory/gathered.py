@@ -50,6 +50,11 @@ def gathered(setting: Setting, ledger: StageLedger) -> Gathered:
     )
 
 
+def keeps_stage_whole(setting: Setting) -> bool:
+    """Whether a pipeline stage's parameters and gradients stay whole over its micro-batches."""
+    return setting.runtime.pipeline_whole and setting.plan.pp > 1
+
+
 def whole_bytes(setting: Setting, weight: Weight) -> Number:
     """One weight as products read it; a quantised one is gathered packed."""
     plan = setting.plan
@@ -73,7 +78,7 @@ def _fully_sharded(setting: Setting, ledger: StageLedger) -> Gathered:
     wire = dtype(setting.precision.reduction)
     layers = [weights_of(ops) for ops in ledger.layers.values()]
     waiting = wire.storage(largest(_trained(unit) for unit in layers))
-    if setting.zero == 2:
+    if setting.zero == 2 or keeps_stage_whole(setting):
         return Gathered(layers=everything + waiting, loss=everything, end=everything)
     unit = largest(_whole(setting, weights) for weights in layers)
     if setting.runtime.root_unit:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, total, where
+from tonnage.algebra import Number, largest, total, where
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger, Weight, weights_of
+from tonnage.memory.gathered import keeps_stage_whole
 from tonnage.memory.states import copies, gradients
 from tonnage.plan import Setting
 
@@ -36,6 +37,9 @@ def appearing(setting: Setting, ledger: StageLedger) -> Appearing:
     or whole ones where the engine puts reduction off. Those of the root unit stay whole until
     backward ends, and are joined into one flat gradient to be reduced.
     """
+    if setting.plan.optimizer_in_backward:
+        largest_table = largest(made_bytes(setting, w) for w in weights_of(ledger.embedding))
+        return Appearing(early=0, top=0, bottom=0, end=largest_table)
     weights = ledger.weights()
     head, embedding = weights_of(ledger.head), weights_of(ledger.embedding)
     first = weights_of(ledger.layers[ledger.stage.chunks[0][0]])
@@ -63,16 +67,25 @@ def keeps_own_gradients(setting: Setting) -> Number:
 
     Else they are summed, one by one, into those of earlier micro-batches.
     """
-    if setting.gathers and not setting.runtime.accumulates_whole:
+    if setting.plan.optimizer_in_backward:
+        return False
+    if setting.gathers and not _accumulates_whole(setting):
         return True
     return setting.grad_acc <= 1
 
 
 def _between(setting: Setting, weights: list[tuple[Weight, int]], reduced: Number) -> Number:
-    """What one micro-batch leaves for the next."""
-    if not (setting.gathers and setting.runtime.accumulates_whole):
+    """What one micro-batch leaves for the next: whole gradients in the reduction's format."""
+    if not (setting.gathers and _accumulates_whole(setting)):
         return reduced
+    if keeps_stage_whole(setting):
+        wire = dtype(setting.precision.reduction)
+        return total(count * wire.storage(w.numel) for w, count in weights if w.trains)
     return total(count * _made(setting, (weight,)) for weight, count in weights)
+
+
+def _accumulates_whole(setting: Setting) -> bool:
+    return setting.runtime.accumulates_whole or keeps_stage_whole(setting)
 
 
 def _made(setting: Setting, weights: Iterable[Weight]) -> Number:

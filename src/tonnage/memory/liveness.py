@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, maximum, total
+from tonnage.algebra import Number, ceil_div, is_one, maximum, total
 from tonnage.dtype import dtype
 from tonnage.ledger import Operation, Operations, Tensor
 from tonnage.memory.gradients import made_bytes
@@ -156,7 +156,7 @@ class _Storage:
                 self.owner[tensor.name] = owner
                 self.users[owner] += 1
             else:
-                self.give(tensor.name, tensor.bytes)
+                self.give(tensor.name, _piece(operation, tensor))
         return extra
 
     def release(self, operation: Operation) -> None:
@@ -169,6 +169,11 @@ class _Storage:
             self.users[owner] -= 1
             if self.users[owner] == 0:
                 self.level.drop(owner)
+
+
+def _piece(operation: Operation, tensor: Tensor) -> Number:
+    """What is alive of a tensor that a loop makes piece by piece."""
+    return tensor.bytes if is_one(operation.slices) else ceil_div(tensor.bytes, operation.slices)
 
 
 def _bytes(tensors: Iterable[Tensor]) -> Number:

@@ -6,14 +6,21 @@ from dataclasses import dataclass
 
 from tonnage.algebra import Number, largest, total, where
 from tonnage.dtype import dtype
-from tonnage.ledger import Operations, StageLedger, Weight, loss_bytes
+from tonnage.ledger import (
+    Operations,
+    StageLedger,
+    Weight,
+    logits_in_backward,
+    loss_bytes,
+    stranded_logits,
+)
 from tonnage.ledger.embedding import token_table
 from tonnage.ledger.operation import union_bytes
 from tonnage.memory.activations import backward_transients, held_by_frame, kept_by_chunk, retained
 from tonnage.memory.buffers import communication_buffers
 from tonnage.memory.casts import cached_casts
 from tonnage.memory.gathered import gathered
-from tonnage.memory.gradients import Appearing, appearing
+from tonnage.memory.gradients import Appearing, appearing, made_bytes
 from tonnage.memory.schedule import live_per_chunk
 from tonnage.memory.states import States, sharded, states
 from tonnage.memory.workspace import workspaces
@@ -33,10 +40,17 @@ CATEGORIES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Instant:
-    """One candidate for the peak: when, and the bytes of each category then."""
+    """One candidate for the peak.
+
+    Attributes:
+        when: what happens then.
+        categories: bytes of tensors, by category.
+        stranded: bytes of freed blocks that nothing asked for around then fits into.
+    """
 
     when: str
     categories: dict[str, Number]
+    stranded: Number = 0
 
     @property
     def allocated(self) -> Number:
@@ -60,6 +74,11 @@ class StageMemory:
     def allocated(self) -> Number:
         """Bytes of tensors at the peak; a column where the plan is one."""
         return largest(instant.allocated for instant in self.instants)
+
+    @property
+    def held(self) -> Number:
+        """Bytes of tensors and of stranded blocks, at the instant where they are most."""
+        return largest(instant.allocated + instant.stranded for instant in self.instants)
 
     @property
     def peak(self) -> Instant:
@@ -95,6 +114,7 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
         loss: Number = 0,
         whole: Number = 0,
         temporaries: Number = 0,
+        stranded: Number = 0,
         stepped: bool = False,
     ) -> Instant:
         moments = held.optimizer_states if stepped or setting.plan.iteration == "steady" else 0
@@ -108,7 +128,8 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
             buffers + whole,
             temporaries + fixed,
         )
-        return Instant(when=when, categories=dict(zip(CATEGORIES, sizes, strict=True)))
+        named = dict(zip(CATEGORIES, sizes, strict=True))
+        return Instant(when=when, categories=named, stranded=stranded)
 
     return StageMemory(
         stage=ledger.stage.index,
@@ -121,6 +142,15 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
                 loss=loss,
                 whole=whole.loss,
                 temporaries=cached_casts(setting, ledger),
+                stranded=stranded_logits(setting) if ledger.head else 0,
+            ),
+            instant(
+                "head backward",
+                grown.top,
+                alive,
+                loss=logits_in_backward(setting) if ledger.head else 0,
+                whole=whole.loss,
+                temporaries=_scratch(ledger.head),
             ),
             instant(
                 "first backward",
@@ -176,6 +206,11 @@ def _saved_by(operations: Operations) -> Number:
     return union_bytes(tensor for op in operations for tensor in op.saves)
 
 
+def _scratch(operations: Operations) -> Number:
+    """The most that backward kernels of some operations need for themselves."""
+    return largest(union_bytes(operation.scratch_backward) for operation in operations)
+
+
 def _one_microbatch(setting: Setting, ledger: StageLedger) -> Number:
     """What one micro-batch keeps on the first chunk and the embedding."""
     return _saved_by(ledger.embedding) + kept_by_chunk(setting, ledger, ledger.stage.chunks[0])
@@ -203,6 +238,8 @@ def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Num
     """
     recipe = setting.precision
     temporaries: Number = 0
+    if setting.plan.optimizer_in_backward:
+        return largest(made_bytes(setting, weight) for weight, _ in ledger.weights())
     if setting.runtime.optimizer_step == "foreach":
         temporaries = sharded(
             setting, ledger.weights(), lambda w: _stepped_bytes(setting, w), setting.zero >= 1

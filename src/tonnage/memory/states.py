@@ -47,6 +47,8 @@ def states(setting: Setting, ledger: StageLedger) -> States:
 
 def gradients(setting: Setting, weights: list[tuple[Weight, int]]) -> Number:
     """Gradients of some weights once they are reduced."""
+    if setting.plan.optimizer_in_backward:
+        return 0
     return sharded(setting, weights, lambda w: gradient_bytes(setting, w), setting.zero >= 2)
 
 
@@ -108,7 +110,7 @@ def parameter_bytes(setting: Setting, weight: Weight) -> Number:
     stored_bytes = copies(setting, weight) * dtype(weight.format or recipe.weights).storage(
         weight.numel
     )
-    if recipe.quantized and weight.narrow:
+    if recipe.quantized and weight.narrow and not recipe.dynamic:
         stored_bytes = stored_bytes + 2 * dtype(recipe.quantized).storage(weight.numel)
     return stored_bytes
 

@@ -70,6 +70,8 @@ class Plan:
         moments_dtype: see there.
         optimizer: the optimizer by name.
         optimizer_step: its implementation; None: the runtime's habit.
+        optimizer_in_backward: each weight is stepped as soon as its gradient is there, which is
+            then freed.
         recompute: granularity of activation recomputation.
         recompute_method: full: ``uniform`` groups of layers, or the first layers of a
             ``block``.
@@ -133,6 +135,7 @@ class Plan:
     moments_dtype: str | None = None
     optimizer: str = "adamw"
     optimizer_step: OptimizerStep | None = None
+    optimizer_in_backward: bool = False
     recompute: Recompute = "none"
     recompute_method: RecomputeMethod = "uniform"
     recompute_num_layers: int = 1

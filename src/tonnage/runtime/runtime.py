@@ -77,6 +77,16 @@ class Runtime:
         quantizes_head: a quantised base takes the head with it (LitGPT).
         routing: a mixture of experts keeps a token-to-expert ``map`` (Megatron), or ``index``
             tensors and the experts' outputs (Hugging Face).
+        experts: experts run ``grouped``, or in a ``loop``, one after another (transformers to 4).
+        values: a layer's values are a tensor of their ``own``, or a ``view`` of the fused
+            projection to queries, keys and values, which then lives as long (LitGPT).
+        adapter_scatter: adapters on some of queries, keys and values only are copied into place
+            by index, which keeps their product (LitGPT).
+        quantized_input: what a product with a quantised weight keeps of its input: nothing
+            (``free``; bitsandbytes from 0.43), or a copy for each layer, ``narrow`` in the format
+            of the products or ``wide`` in fp32 (LitGPT with older ones; deduced from measurements).
+        pipeline_whole: with pipeline stages parameters and gradients stay whole from the first
+            micro-batch to the last (torchtitan).
         loss: how the cross-entropy is computed: see `tonnage.ledger.head`.
         vocab_multiple: the vocabulary is padded to this times ``tp``.
         sharding: how ZeRO is done: see `tonnage.memory.buffers`.
@@ -132,6 +142,11 @@ class Runtime:
     ties_embeddings: bool = True
     quantizes_head: bool = False
     routing: Literal["map", "index"] = "index"
+    experts: Literal["grouped", "loop"] = "grouped"
+    values: Literal["own", "view"] = "own"
+    adapter_scatter: bool = False
+    quantized_input: Literal["free", "narrow", "wide"] = "free"
+    pipeline_whole: bool = False
     loss: LossRule = "eager"
     vocab_multiple: int = 1
     sharding: ShardingRule = "fully-sharded"

@@ -75,7 +75,7 @@ def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> 
     fields["runtime"] = stack(row, fields["runtime"])
     if "precision" in fields:
         fields["precision"] = precision(row, fields["runtime"], fields["precision"])
-    habits = {**_loss(fields), **reading.habits}
+    habits = {**_loss(row, fields), **reading.habits}
     habits.setdefault("repeat_kv", str(repeats_keys(row)))
     fields.update(lora_targets(row)[0] if row.number("lora_rank") else {})
     _base(fields)
@@ -99,16 +99,26 @@ def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> 
         fields["iteration"] = "first"
     if row.number("lora_rank"):
         fields["lora_rank"] = row.count("lora_rank")
+    if fields["runtime"] == "fsdp2" and fields["pp"] > 1 and row.count("layers") % fields["pp"]:
+        fields.update(account_for_embedding=True, account_for_loss=True)
     if instances > 1 and row.number("dp"):
         fields["hsdp_shard"] = row.count("dp") * row.count("cp", 1) // instances
     return Plan(habits=named, **fields)
 
 
-def _loss(fields: dict[str, Any]) -> dict[str, str]:
+def _loss(row: Row, fields: dict[str, Any]) -> dict[str, str]:
     """The loss, from what words say about its kernel and about the logits."""
     kernel = fields.pop("loss_kernel", "eager")
     held, narrow = fields.pop("held_logits", False), fields.pop("narrow_logits", False)
-    if fields["runtime"] not in ("transformers", "accelerate"):
+    compiled = fields.pop("compiled_loss", False)
+    if fields["runtime"] == "litgpt" and row.number("lora_rank"):
+        return {"loss": "upcast-in-chunks"}
+    if fields["runtime"] == "fsdp2" and row.flag("compile", default=False):
+        eager = {"norm": "fused", "activation": "fused"}
+        return {**eager, "loss": "compiled" if compiled else "eager"}
+    if fields["runtime"] == "fsdp2":
+        return {"loss": "eager"}
+    if fields["runtime"] not in ("transformers", "accelerate", "deepspeed"):
         return {}
     return {"loss": loss_rule(kernel=kernel, held=held, narrow=narrow)}
 

@@ -40,6 +40,9 @@ def _refuse(column: str, pattern: str, why: str) -> Rule:
     return Rule(column=column, pattern=pattern, refuses=why)
 
 
+LITGPT_DROPOUT = 0.05
+"""``lora_dropout`` in LitGPT's recipes (config_hub/finetune) and its first scripts."""
+
 FULL = {"recompute": "full"}
 
 RULES: tuple[Rule, ...] = (
@@ -54,14 +57,16 @@ RULES: tuple[Rule, ...] = (
     _rule("framework", r"llm-foundry.*", runtime="composer"),
     _rule("framework", r"torchtitan.*", runtime="fsdp2"),
     _rule("framework", r"torchtune", runtime="torchtune"),
-    _rule("framework", r"lit-?gpt.*", runtime="litgpt"),
+    _rule("framework", r"lit-?gpt.*", runtime="litgpt", lora_dropout=LITGPT_DROPOUT),
     _rule("framework", r"hf trainer.*", runtime="accelerate"),
     _rule("framework", r"\(?(lightning fabric|fsdp2|fms-hf-tuning|\+?deepspeed)\)?|peft|torchao"),
     # Versions that change what stays alive.
     _rule("fw_version", r"transformers 4\.4[678]", held_logits=True),
+    _rule("fw_version", r"bnb 0\.41\.1", habit_quantized_input="narrow"),
+    _rule("fw_version", r"torch 2\.([89]|1\d)", compiled_loss=True),
     _rule("fw_version", r"(torch|trl|accelerate|flash-attn|bnb|transformers) ?[\d.]+"),
     _rule("model", r"llama2-70b|mixtral-8x7b", gptq_groups=False),
-    _rule("arch_note", r"gptbigcode", narrow_logits=True),
+    _rule("arch_note", r"gptbigcode|qwen1", narrow_logits=True),
     # Sharding.
     _rule("zero", r"zero-?1\b(?!/)|distributed optimizer( \(zero-1\))?", zero=1),
     _rule("zero", r"\(?=?zero-?2\)?|fsdp shard_grad_op", zero=2),
@@ -74,6 +79,7 @@ RULES: tuple[Rule, ...] = (
     # Number formats.
     _rule("precision", r"nvfp4.*", precision="nvfp4"),
     _rule("precision", r"mxfp8.*", precision="mxfp8"),
+    _rule("precision", r"bf16\+float8.*", precision="fp8-amp"),
     _rule("precision", r".*(float8|fp8).*", precision="fp8"),
     _rule(
         "precision",
@@ -97,7 +103,16 @@ RULES: tuple[Rule, ...] = (
     _rule("grad_reduce_dtype", r"fsdp mixed_precision=(default|pure)"),
     # Optimizers.
     _rule("optimizer", r"muon", optimizer="muon"),
-    _rule("optimizer", r"(bnb )?paged ?adamw8bit.*|8-bit adamw.*", optimizer="adam8bit"),
+    _rule(
+        "optimizer",
+        r"bnb pagedadamw8bit, optimizer-in-backward( \(config default\))?",
+        optimizer="pagedadam8bit",
+        optimizer_in_backward=True,
+    ),
+    _rule("optimizer", r"(bnb )?paged ?adamw8bit", optimizer="pagedadam8bit"),
+    _rule("optimizer", r"8-bit adamw", optimizer="adam8bit"),
+    _rule("optimizer", r"optimizer-in-backward", optimizer_in_backward=True),
+    _rule("optimizer", r"measured full-ft peak equals weights\+grads\+states\+one extra param.*"),
     _rule("optimizer", r"bf16 moments|reduced-precision moments", moments_dtype="bf16"),
     _rule("optimizer", r"foreach(, not fused)?", habit_optimizer_step="foreach"),
     _rule("optimizer", r"fused", habit_optimizer_step="fused"),
@@ -122,6 +137,13 @@ RULES: tuple[Rule, ...] = (
         recompute="selective",
         recompute_modules=("outputs",),
     ),
+    _rule(
+        "recompute",
+        r"selective layer( \(every 2nd\))?",
+        recompute="selective",
+        recompute_modules=("every-second-layer",),
+    ),
+    _rule("recompute", r"fsdp activation_checkpointing_policy block|toml default|sac"),
     _rule("recompute", r"selective", recompute="selective"),
     _rule("recompute", r"core_attn"),
     # Attention.
