@@ -89,6 +89,7 @@ def _scattered(setting: Setting, spec: Adapter) -> bool:
 
 def _weights(setting: Setting, spec: Adapter) -> tuple[Weight, Weight]:
     rank, (wide_in, wide_out) = setting.plan.lora_rank, spec.frozen.shape
+    wide = setting.adapter_format
 
     def one(name: str, shape: tuple[Number, Number]) -> Weight:
         return Weight(
@@ -96,7 +97,7 @@ def _weights(setting: Setting, spec: Adapter) -> tuple[Weight, Weight]:
             shape=shape,
             copies=spec.frozen.copies,
             group=spec.frozen.group,
-            format=setting.adapter_format,
+            format=wide if wide != setting.precision.weights else None,
             adapter=True,
         )
 

@@ -32,9 +32,9 @@ def saved_module(setting: Setting, part: str) -> tuple[Weight, ...]:
     if part not in setting.plan.lora_saved:
         return ()
     table = token_table(setting, part)
-    copy = dataclasses.replace(
-        table, name=f"{part}.saved", trains=True, format=setting.adapter_format
-    )
+    wide = setting.adapter_format
+    own = wide if wide != setting.precision.weights else None
+    copy = dataclasses.replace(table, name=f"{part}.saved", trains=True, format=own)
     return (copy,)
 
 

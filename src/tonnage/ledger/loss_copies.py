@@ -40,10 +40,11 @@ def loss_bytes(setting: Setting) -> Number:
       4.46-4.48).
     * ``upcast-in-place``: fp32 logits and their shifted copy, which the gradient overwrites: 8
       (Unsloth's kernel); ``upcast-in-place-held``: e + 8.
-    * ``eager-narrow-held``: a model that does not upcast (GPT-BigCode, Qwen): shifted logits,
-      log-softmax and gradient, 3e or under autocast 12; through backward also the outputs, e or
-      under autocast e + 4 (seen in measured memory, its cause is not known).
-    * ``narrow-in-place-held``: the same with the kernel: 2e or 8, and the outputs.
+    * ``eager-narrow``: a model that does not upcast (GPT-BigCode, Qwen): logits, their shifted
+      copy, log-softmax and gradient: 4e; under autocast the last three in fp32, the logits gone: 12.
+    * ``eager-narrow-held``: under autocast through backward also the outputs, e + 4 (seen in
+      measured memory with transformers 4.48, its cause is not known).
+    * ``narrow-in-place``: the same with the kernel: 3e or 8; ``narrow-in-place-held``.
     * ``upcast-in-chunks``: fp32 logits and log-softmax, piece by piece: 8 (LitGPT with adapters).
     * ``vocab-parallel``: the logits and an fp32 softmax in place of a copy: e + 4 (Megatron-Core).
     * ``vocab-parallel-fused``: compiled pieces write out of place: e + 8 (Megatron-Core).
@@ -81,13 +82,16 @@ def copies(setting: Setting) -> Copies:
     logits' block cannot hold an fp32 copy.
     """
     e = dtype(setting.format).bytes
-    wide = 4 if setting.runtime.autocast else e
-    outputs = e + 4 if setting.runtime.autocast else e
+    autocast = setting.runtime.autocast
+    wide, outputs = (4, e + 4) if autocast else (e, e)
+    gone = 0 if autocast else e
     return {
         "eager": Copies(loss=12, head=4 + e, stranded=e if e < 4 else 0),
         "eager-held": Copies(loss=12 + e, head=4 + 2 * e),
         "upcast-in-place": Copies(loss=8, head=4 + e, stranded=e if e < 4 else 0),
         "upcast-in-place-held": Copies(loss=8 + e, head=4 + 2 * e),
+        "eager-narrow": Copies(loss=3 * wide + gone, head=wide + e, stranded=e - gone),
+        "narrow-in-place": Copies(loss=2 * wide + gone, head=wide + e, stranded=e - gone),
         "eager-narrow-held": Copies(loss=3 * wide + outputs, head=wide + outputs),
         "narrow-in-place-held": Copies(loss=2 * wide + outputs, head=wide + outputs),
         "upcast-in-chunks": Copies(loss=8, head=8),
@@ -96,7 +100,7 @@ def copies(setting: Setting) -> Copies:
         "vocab-parallel-two-copies": Copies(loss=8, head=e + 4),
         "in-place": Copies(loss=e, head=e),
         "compiled": Copies(loss=2 * e, head=e),
-        "chunked": Copies(loss=e, head=2 * e),
+        "chunked": Copies(loss=e, head=e),
         "linear": Copies(loss=0, head=0),
     }[setting.runtime.loss]
 

@@ -151,7 +151,7 @@ def retained(setting: Setting, ledger: StageLedger) -> Number:
     return where(setting.shard > 1, held * layer_input(setting).bytes, 0)
 
 
-def held_by_frame(setting: Setting, ledger: StageLedger) -> Number:
+def held_by_frame(ledger: StageLedger) -> Number:
     """What the model's frame refers to while it computes the loss, and the head does not keep."""
     saved = {tensor.name for op in ledger.head for tensor in op.saves}
     frames = [tensor for op in ledger.head for tensor in op.frames if tensor.name not in saved]

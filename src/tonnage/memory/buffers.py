@@ -42,7 +42,7 @@ def pipeline_receives(setting: Setting, ledger: StageLedger) -> Number:
 
 def gradient_buckets(setting: Setting, ledger: StageLedger) -> Number:
     """Buckets that gradients are copied into to be reduced, beside the gradients themselves."""
-    held: Number = setting.runtime.bucket_bytes if setting.zero else 0
+    held: Number = 0
     if setting.runtime.bucket_copy and setting.zero == 0:
         size = dtype(setting.precision.gradients)
         held = held + total(
@@ -50,4 +50,5 @@ def gradient_buckets(setting: Setting, ledger: StageLedger) -> Number:
             for weight, count in ledger.weights()
             if weight.trains
         )
-    return where(setting.replicas > 1, held, 0)
+    fixed = setting.runtime.bucket_bytes if setting.zero else 0
+    return where(setting.replicas > 1, held, 0) + fixed

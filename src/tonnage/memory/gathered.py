@@ -38,7 +38,8 @@ def gathered(setting: Setting, ledger: StageLedger) -> Gathered:
     * ``fully-sharded`` (``fully_shard``): at stage 3 two layers, the root where it is one
       unit, the last layer at the loss, and one layer's gradient in the reduction's format;
       at stage 2 every parameter after the forward pass.
-    * ``partitioned`` (DeepSpeed): as many parameters as it lets live at once.
+    * ``partitioned`` (DeepSpeed): as many parameters as it lets live at once, and a table of
+      the vocabulary, which is fetched whole however large it is.
     """
     if not setting.gathers:
         return NOTHING
@@ -92,7 +93,8 @@ def _fully_sharded(setting: Setting, ledger: StageLedger) -> Gathered:
 def _partitioned(setting: Setting, ledger: StageLedger) -> Gathered:
     compute = dtype(setting.precision.compute)
     everything = total(n * whole_bytes(setting, w) for w, n in ledger.weights())
-    alive = minimum(everything, compute.storage(setting.runtime.live_parameters))
+    table = largest(whole_bytes(setting, weight) for weight in _root(ledger))
+    alive = minimum(everything, compute.storage(setting.runtime.live_parameters) + table)
     return Gathered(layers=alive, loss=alive, end=alive)
 
 

@@ -138,7 +138,7 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
             instant(
                 "loss",
                 grown.early,
-                alive + held_by_frame(setting, ledger),
+                alive + held_by_frame(ledger),
                 loss=loss,
                 whole=whole.loss,
                 temporaries=cached_casts(setting, ledger),

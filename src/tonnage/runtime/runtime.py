@@ -19,9 +19,11 @@ Axis: TypeAlias = Literal["tp", "sp", "pp", "vpp", "cp", "ep", "etp"]
 LossRule: TypeAlias = Literal[
     "eager",
     "eager-held",
+    "eager-narrow",
     "eager-narrow-held",
     "upcast-in-place",
     "upcast-in-place-held",
+    "narrow-in-place",
     "narrow-in-place-held",
     "upcast-in-chunks",
     "vocab-parallel",
@@ -69,7 +71,7 @@ class Runtime:
             its end, with the output not counted.
         adapter_format: adapters are stored in the ``weights``' format, or in ``fp32`` (PEFT).
         adapter_kernel: adapters run as ``modules`` with a dropout mask each (PEFT), or ``fused``
-            with the product beside them (Unsloth): the input is kept once, and dropped copies of it.
+            with the product beside them (Unsloth): the input is kept once, and dropped copies.
         adapter_sharding: adapters are sharded with the base, or ``replicated``.
         loss_frame: the loss is computed inside the model's forward pass, whose frame still refers
             to the hidden states.

@@ -79,16 +79,25 @@ def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> 
     habits.setdefault("repeat_kv", str(repeats_keys(row)))
     fields.update(lora_targets(row)[0] if row.number("lora_rank") else {})
     _base(fields)
+    if fields["runtime"] == "deepspeed" and fields.get("zero") == 0:
+        fields["zero"] = 2
+    if fields["runtime"] == "fsdp2" and fields.get("precision") in ("fp8", "mxfp8", "nvfp4"):
+        fields["precision"] += "-amp"
+    local_batch = fields.pop("local_batch", None)
     deterministic = fields.pop("deterministic", False)
     instances = fields.pop("optimizer_instances", 1)
     if fields["runtime"] == "megatron" and fields.get("attention", "flash") == "flash":
         fields.setdefault("attention_version", _transformer_engine(shape, cluster, deterministic))
     known = set(habit_names())
     named = tuple((name, str(value)) for name, value in habits.items() if name in known)
-    for name in ("tp", "pp", "vpp", "cp", "ep", "mbs"):
+    for name in ("tp", "pp", "cp", "ep", "mbs"):
         fields[name] = row.count(name, 1)
+    fields["vpp"] = row.count("vpp", fields.get("vpp", 1))
     if row.number("etp") and shape.is_moe:
         fields["etp"] = row.count("etp")
+    if local_batch and fields["pp"] > 1:
+        # torchtitan's default: as many micro-batches as there are pipeline stages in all.
+        fields["mbs"] = max(1, local_batch // (fields["pp"] * fields["vpp"]))
     fields["seq"] = row.count("seq_len")
     if row.number("gbs"):
         fields["gbs"] = row.count("gbs")

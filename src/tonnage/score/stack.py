@@ -65,11 +65,16 @@ def lora_targets(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def stack(row: Row, runtime: str) -> str:
-    """The Trainer's engine: none on one device, FSDP1 through accelerate, or DeepSpeed."""
+    """The Trainer's engine: none on one device, FSDP1 through accelerate, or DeepSpeed.
+
+    Qwen's script for a quantised base on one device runs under DeepSpeed's stage 2
+    (``finetune_qlora_single_gpu.sh``), its others there do not.
+    """
     zero = row.text("zero")
     if runtime != "accelerate":
         return runtime
-    if "deepspeed zero" in zero:
+    quantised = "(+deepspeed)" in row.text("framework") and "gptq" in row.text("quant")
+    if "deepspeed zero" in zero or quantised:
         return "deepspeed"
     return "accelerate" if "fsdp" in zero else "transformers"
 
@@ -87,7 +92,7 @@ def precision(row: Row, runtime: str, recipe: str) -> str:
 
 
 def repeats_keys(row: Row) -> bool:
-    """Whether keys and values are repeated before the flash kernel: Mistral, transformers to 4.45."""
+    """Whether keys and values are repeated for the flash kernel: Mistral, transformers to 4.45."""
     return "mistral" in row.text("model") and "transformers 4.45" in row.text("fw_version")
 
 
@@ -102,6 +107,7 @@ def loss_rule(*, kernel: str, held: bool, narrow: bool) -> str:
     if kernel == "linear":
         return "linear"
     if narrow:
-        return "narrow-in-place-held" if kernel == "in-place" else "eager-narrow-held"
-    base = "upcast-in-place" if kernel == "in-place" else "eager"
+        base = "narrow-in-place" if kernel == "in-place" else "eager-narrow"
+    else:
+        base = "upcast-in-place" if kernel == "in-place" else "eager"
     return f"{base}-held" if held else base

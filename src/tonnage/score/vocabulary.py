@@ -62,6 +62,7 @@ RULES: tuple[Rule, ...] = (
     _rule("framework", r"\(?(lightning fabric|fsdp2|fms-hf-tuning|\+?deepspeed)\)?|peft|torchao"),
     # Versions that change what stays alive.
     _rule("fw_version", r"transformers 4\.4[678]", held_logits=True),
+    _rule("fw_version", r"^torch 2\.0\b", habit_adapter_format="weights"),
     _rule("fw_version", r"bnb 0\.41\.1", habit_quantized_input="narrow"),
     _rule("fw_version", r"torch 2\.([89]|1\d)", compiled_loss=True),
     _rule("fw_version", r"(torch|trl|accelerate|flash-attn|bnb|transformers) ?[\d.]+"),
@@ -202,6 +203,12 @@ RULES: tuple[Rule, ...] = (
     _rule("extra", r"num-distributed-optimizer-instances=(?P<optimizer_instances>\d+)"),
     _rule("extra", r"deterministic-mode=true", deterministic=True),
     _rule("extra", r"capacity factor 1 padded.*"),
+    # torchtitan's pipelines.
+    _rule("extra", r"(pp schedule )?interleaved 1f1b", vpp=2),
+    _rule("extra", r"(pp schedule )?1f1b"),
+    _rule("extra", r"local batch (?P<local_batch>\d+) split into microbatches \([^)]*\)"),
+    _rule("extra", r"local batch (?P<local_batch>\d+) \(microbatch assumed \d+\)"),
+    _rule("extra", r"asynctp"),
     # Acceleration frameworks of fms-hf-tuning.
     _rule(
         "extra",
