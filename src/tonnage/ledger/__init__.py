@@ -2,7 +2,12 @@
 
 from tonnage.ledger.flops import ModelFlops, sequence_flops
 from tonnage.ledger.layer import layer_operations, saved_bytes, saved_tensors
-from tonnage.ledger.loss_copies import logits_in_backward, loss_bytes, stranded_logits
+from tonnage.ledger.loss_copies import (
+    head_in_pieces,
+    logits_in_backward,
+    loss_bytes,
+    stranded_logits,
+)
 from tonnage.ledger.model import (
     ParameterCount,
     StageLedger,
@@ -22,6 +27,7 @@ __all__ = [
     "StageLedger",
     "Tensor",
     "Weight",
+    "head_in_pieces",
     "layer_operations",
     "logits_in_backward",
     "loss_bytes",

@@ -93,6 +93,7 @@ def linear(setting: Setting, spec: Linear, rows: Rows) -> tuple[Operations, Tens
         group=rows.group,
         trains=not frozen,
     )
+    kept = rows.kept if setting.runtime.regathers else rows.read
     output = Tensor(name=spec.name, elements=rows.tokens * wide_out, format=setting.format)
     flops = 2 * flops_of(rows.tokens) * wide_in * wide_out
     product = Operation(
@@ -100,7 +101,7 @@ def linear(setting: Setting, spec: Linear, rows: Rows) -> tuple[Operations, Tens
         kind="matmul",
         inputs=(rows.read,),
         outputs=(output,),
-        saves=_kept_operands(setting, spec, rows.kept, weight),
+        saves=_kept_operands(setting, spec, kept, weight),
         weights=(weight, bias) if spec.bias else (weight,),
         flops=flops,
         flops_backward=flops if frozen else 2 * flops,
@@ -113,7 +114,7 @@ def linear(setting: Setting, spec: Linear, rows: Rows) -> tuple[Operations, Tens
     beside = Adapter(
         name=spec.name,
         read=rows.read,
-        kept=rows.kept,
+        kept=kept,
         tokens=rows.tokens,
         frozen=weight,
         modules=spec.modules,
@@ -177,8 +178,8 @@ def gather(
     """Enter a tensor-parallel region: every rank reads all tokens of the micro-batch.
 
     With sequence parallelism that is an all-gather forward and a reduce-scatter of the
-    input's gradient backward, and one more all-gather backward to rebuild the input, of
-    which only the shard was kept. Without it, the gradient is all-reduced.
+    input's gradient backward, and, where only the shard was kept, one more all-gather backward
+    to rebuild the input. Without it, the gradient is all-reduced.
     """
     full = Tensor(
         name=f"{shard.name}.gathered" if setting.sp else shard.name,
@@ -190,8 +191,10 @@ def gather(
         collectives = [
             Collective(kind="all_gather", axis="tp", bytes=wire, phase="forward"),
             Collective(kind="reduce_scatter", axis="tp", bytes=wire, phase="backward"),
-            Collective(kind="all_gather", axis="tp", bytes=wire, phase="backward"),
         ]
+        if setting.runtime.regathers:
+            again = Collective(kind="all_gather", axis="tp", bytes=wire, phase="backward")
+            collectives.append(again)
     else:
         collectives = [Collective(kind="all_reduce", axis="tp", bytes=wire, phase="backward")]
     operation = Operation(

@@ -41,7 +41,7 @@ def loss_bytes(setting: Setting) -> Number:
     * ``upcast-in-place``: fp32 logits and their shifted copy, which the gradient overwrites: 8
       (Unsloth's kernel); ``upcast-in-place-held``: e + 8.
     * ``eager-narrow``: a model that does not upcast (GPT-BigCode, Qwen): logits, their shifted
-      copy, log-softmax and gradient: 4e; under autocast the last three in fp32, the logits gone: 12.
+      copy, log-softmax and gradient: 4e; under autocast the last three in fp32: 12.
     * ``eager-narrow-held``: under autocast through backward also the outputs, e + 4 (seen in
       measured memory with transformers 4.48, its cause is not known).
     * ``narrow-in-place``: the same with the kernel: 3e or 8; ``narrow-in-place-held``.
@@ -52,22 +52,27 @@ def loss_bytes(setting: Setting) -> Number:
     * ``in-place``: the gradient overwrites the logits: e (Transformer Engine before 2.18).
     * ``compiled``: the logits and their gradient: 2e (torch.compile).
     * ``chunked``: the logits, and one of eight chunks in fp32 with its gradient: e + 6/8
-      (torchtune).
+      (torchtune); ``chunked-compiled``: the chunk's gradient only: e + e/8.
     * ``linear``: `_linear`.
     """
     rule = setting.runtime.loss
     elements = logits(setting).elements
     if rule == "linear":
         return _linear(setting)
-    if rule == "chunked":
-        chunk = 6 * ceil_div(elements, CHUNKS)
-        return elements * dtype(setting.format).bytes + chunk
+    if rule in ("chunked", "chunked-compiled"):
+        e = dtype(setting.format).bytes
+        return elements * e + (6 if rule == "chunked" else e) * ceil_div(elements, CHUNKS)
     return elements * copies(setting).loss
 
 
 def logits_in_backward(setting: Setting) -> Number:
     """Bytes of the logits, and of their gradient, while the head's backward pass runs."""
     return logits(setting).elements * copies(setting).head
+
+
+def head_in_pieces(setting: Setting) -> bool:
+    """Whether the head is multiplied chunk by chunk, and its gradient summed from pieces."""
+    return setting.runtime.loss in ("chunked", "chunked-compiled")
 
 
 def stranded_logits(setting: Setting) -> Number:
@@ -101,6 +106,7 @@ def copies(setting: Setting) -> Copies:
         "in-place": Copies(loss=e, head=e),
         "compiled": Copies(loss=2 * e, head=e),
         "chunked": Copies(loss=e, head=e),
+        "chunked-compiled": Copies(loss=e, head=e),
         "linear": Copies(loss=0, head=0),
     }[setting.runtime.loss]
 

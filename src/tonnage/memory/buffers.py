@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from tonnage.algebra import Number, total, where
+from tonnage.algebra import Number, maximum, total, where
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger
 from tonnage.ledger.layer import layer_input
 from tonnage.ledger.operation import Tensor
+from tonnage.memory.schedule import live_per_chunk
 from tonnage.plan import Setting
 
 
@@ -35,9 +36,24 @@ def sequence_gathers(setting: Setting, ledger: StageLedger) -> Number:
 
 
 def pipeline_receives(setting: Setting, ledger: StageLedger) -> Number:
-    """One received activation and one received gradient, where there is a neighbour."""
-    neighbours = (not ledger.stage.embedding) + (not ledger.stage.head)
-    return neighbours * layer_input(setting).bytes
+    """What is received from the neighbours, and what waits to be sent back a gradient for.
+
+    As a ``pair``: one activation and one gradient. For ``each`` micro-batch
+    (``torch.distributed.pipelining.stage``, ``_prepare_forward_infra``, ``fwd_cache``): buffers
+    for every activation and gradient of a step, of which those in flight are kept as inputs
+    anyway, and the outputs in flight.
+    """
+    stage = ledger.stage
+    entry = layer_input(setting).bytes
+    if setting.runtime.pipeline_buffers == "pair":
+        return ((not stage.embedding) + (not stage.head)) * entry
+    if setting.plan.pp == 1:
+        return 0
+    live = live_per_chunk(setting.plan, stage.index, setting.grad_acc)
+    entries, exits = len(live) - stage.embedding, len(live) - stage.head
+    inside, leaving = total(live[stage.embedding :]), total(live[: len(live) - stage.head])
+    idle = maximum(entries * setting.grad_acc - inside, 0)
+    return (idle + exits * setting.grad_acc + leaving) * entry
 
 
 def gradient_buckets(setting: Setting, ledger: StageLedger) -> Number:

@@ -10,9 +10,11 @@ from tonnage.ledger import (
     Operations,
     StageLedger,
     Weight,
+    head_in_pieces,
     logits_in_backward,
     loss_bytes,
     stranded_logits,
+    weights_of,
 )
 from tonnage.ledger.embedding import token_table
 from tonnage.ledger.operation import union_bytes
@@ -150,7 +152,7 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
                 alive,
                 loss=logits_in_backward(setting) if ledger.head else 0,
                 whole=whole.loss,
-                temporaries=_scratch(ledger.head),
+                temporaries=_scratch(ledger.head) + _head_pieces(setting, ledger),
             ),
             instant(
                 "first backward",
@@ -211,6 +213,18 @@ def _scratch(operations: Operations) -> Number:
     return largest(union_bytes(operation.scratch_backward) for operation in operations)
 
 
+def _head_pieces(setting: Setting, ledger: StageLedger) -> Number:
+    """A head multiplied in pieces: the next piece's gradient, and the sum that it goes into.
+
+    Autograd sums them before it hands the gradient on, so that a step in backward does not
+    free the sum before the last piece.
+    """
+    if not head_in_pieces(setting):
+        return 0
+    whole = total(made_bytes(setting, weight) for weight in weights_of(ledger.head))
+    return whole * (2 if setting.plan.optimizer_in_backward else 1)
+
+
 def _one_microbatch(setting: Setting, ledger: StageLedger) -> Number:
     """What one micro-batch keeps on the first chunk and the embedding."""
     return _saved_by(ledger.embedding) + kept_by_chunk(setting, ledger, ledger.stage.chunks[0])
@@ -241,7 +255,8 @@ def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Num
     if setting.plan.optimizer_in_backward:
         return largest(made_bytes(setting, weight) for weight, _ in ledger.weights())
     if setting.runtime.optimizer_step == "foreach":
-        temporaries = sharded(
+        lists = setting.runtime.step_lists
+        temporaries = lists * sharded(
             setting, ledger.weights(), lambda w: _stepped_bytes(setting, w), setting.zero >= 1
         )
     if recipe.master and recipe.gradients != recipe.master and not recipe.accumulation:

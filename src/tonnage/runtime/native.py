@@ -18,6 +18,8 @@ NATIVE = (
         loss="compiled",
         root_unit=True,
         pipeline_whole=True,
+        pipeline_buffers="each",
+        regathers=False,
         optimizer_step="fused",
         source="torch.distributed.fsdp.fully_shard and torchtitan, read in source",
     ),

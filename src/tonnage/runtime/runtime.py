@@ -32,6 +32,7 @@ LossRule: TypeAlias = Literal[
     "in-place",
     "compiled",
     "chunked",
+    "chunked-compiled",
     "linear",
 ]
 ShardingRule: TypeAlias = Literal[
@@ -89,6 +90,8 @@ class Runtime:
             of the products or ``wide`` in fp32 (LitGPT with older ones; deduced from measurements).
         pipeline_whole: with pipeline stages parameters and gradients stay whole from the first
             micro-batch to the last (torchtitan).
+        pipeline_buffers: receive buffers between pipeline stages: a ``pair`` that is used again, or
+            for ``each`` micro-batch of a step (torch.distributed.pipelining).
         loss: how the cross-entropy is computed: see `tonnage.ledger.head`.
         vocab_multiple: the vocabulary is padded to this times ``tp``.
         sharding: how ZeRO is done: see `tonnage.memory.buffers`.
@@ -102,8 +105,12 @@ class Runtime:
         gradient_buffer: gradients are ``persistent`` (one buffer, always there) or appear
             ``in-backward`` and go after the step.
         step_copies: copies of the gathered weights at the end of a ZeRO-1 step.
+        step_lists: lists of temporaries that a foreach step makes at once: the square roots, and
+            in torch 2.0 also their sum with epsilon.
         optimizer_step: ``foreach`` makes a temporary as large as the parameters it updates,
             ``fused`` none.
+        regathers: the input of a sequence-parallel product is kept as a shard and gathered again
+            in backward (Megatron), or kept whole (DTensor).
         gather_buffers: persistent full-width buffers that layers gather sequence shards into.
         head_gather_buffer: the same for the head alone.
         score_buffer: a persistent buffer for the scores of unfused attention.
@@ -149,6 +156,7 @@ class Runtime:
     adapter_scatter: bool = False
     quantized_input: Literal["free", "narrow", "wide"] = "free"
     pipeline_whole: bool = False
+    pipeline_buffers: Literal["pair", "each"] = "pair"
     loss: LossRule = "eager"
     vocab_multiple: int = 1
     sharding: ShardingRule = "fully-sharded"
@@ -160,6 +168,8 @@ class Runtime:
     gradient_buffer: Literal["persistent", "in-backward"] = "in-backward"
     step_copies: int = 0
     optimizer_step: Literal["foreach", "fused"] = "foreach"
+    step_lists: int = 1
+    regathers: bool = True
     gather_buffers: int = 0
     head_gather_buffer: bool = False
     score_buffer: bool = False

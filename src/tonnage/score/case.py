@@ -122,6 +122,8 @@ def _loss(row: Row, fields: dict[str, Any]) -> dict[str, str]:
     compiled = fields.pop("compiled_loss", False)
     if fields["runtime"] == "litgpt" and row.number("lora_rank"):
         return {"loss": "upcast-in-chunks"}
+    if fields["runtime"] == "torchtune" and row.flag("compile", default=False):
+        return {"loss": "chunked-compiled"}
     if fields["runtime"] == "fsdp2" and row.flag("compile", default=False):
         eager = {"norm": "fused", "activation": "fused"}
         return {**eager, "loss": "compiled" if compiled else "eager"}

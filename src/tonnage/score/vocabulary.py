@@ -62,7 +62,7 @@ RULES: tuple[Rule, ...] = (
     _rule("framework", r"\(?(lightning fabric|fsdp2|fms-hf-tuning|\+?deepspeed)\)?|peft|torchao"),
     # Versions that change what stays alive.
     _rule("fw_version", r"transformers 4\.4[678]", held_logits=True),
-    _rule("fw_version", r"^torch 2\.0\b", habit_adapter_format="weights"),
+    _rule("fw_version", r"^torch 2\.0\b", habit_adapter_format="weights", habit_step_lists="2"),
     _rule("fw_version", r"bnb 0\.41\.1", habit_quantized_input="narrow"),
     _rule("fw_version", r"torch 2\.([89]|1\d)", compiled_loss=True),
     _rule("fw_version", r"(torch|trl|accelerate|flash-attn|bnb|transformers) ?[\d.]+"),
