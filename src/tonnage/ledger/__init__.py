@@ -1,5 +1,6 @@
 """The ledger: every formula of a layer, written once and read three ways."""
 
+from tonnage.ledger.count import ParameterCount, parameters
 from tonnage.ledger.flops import ModelFlops, sequence_flops
 from tonnage.ledger.layer import layer_operations, saved_bytes, saved_tensors
 from tonnage.ledger.loss_copies import (
@@ -9,9 +10,7 @@ from tonnage.ledger.loss_copies import (
     stranded_logits,
 )
 from tonnage.ledger.model import (
-    ParameterCount,
     StageLedger,
-    parameters,
     stage_ledgers,
     whole,
     whole_stage,

@@ -65,6 +65,7 @@ def _core(spec: Attention) -> Core:
             top_k=spec.top_k,
         ),
         softcap=spec.softcap,
+        softmax_fp32=spec.softmax_fp32,
         sinks=spec.sinks,
         relative_buckets=spec.relative_buckets,
         dropout=spec.dropout,
@@ -91,6 +92,8 @@ def _project(setting: Setting, spec: Attention, rows: Rows) -> tuple[Operations,
     own = "q" if spec.shares_kv else "qk" if spec.keys_as_values else "qkv"
     outside = _encoder_rows(setting, rows) if spec.cross else rows
     operations: list[Operation] = []
+    fused = spec.one_projection or setting.runtime.qkv == "fused"
+    joined = "attention.qkv" if fused else None
     for letter in own:
         part = Linear(
             name=f"attention.{letter}",
@@ -99,7 +102,7 @@ def _project(setting: Setting, spec: Attention, rows: Rows) -> tuple[Operations,
             split="column",
             bias=spec.qkv_bias,
             target=f"{letter}_proj",
-            entry="attention.qkv" if setting.runtime.qkv == "fused" else "",
+            part_of=joined,
         )
         done, tensors[letter] = linear(setting, part, rows if letter == "q" else outside)
         operations.extend(done)

@@ -30,7 +30,7 @@ class Linear:
         target: its name among LoRA targets; None: adapters leave it alone.
         modules: names under which recomputation may pick it.
         narrow: whether an FP8 or FP4 recipe applies (not to routers and the head).
-        entry: the fused projection that it is a part of, whose input is dropped once.
+        part_of: the layer that it is a part of, where a class has one layer for several.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Linear:
     target: str | None = None
     modules: tuple[str, ...] = ()
     narrow: bool = True
-    entry: str = ""
+    part_of: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ def linear(setting: Setting, spec: Linear, rows: Rows) -> tuple[Operations, Tens
         tokens=rows.tokens,
         frozen=weight,
         modules=spec.modules,
-        entry=spec.entry or spec.name,
+        entry=spec.part_of or spec.name,
     )
     done, summed = adapter(setting, beside, output)
     return (product, *done), summed
@@ -140,7 +140,7 @@ def _kept_operands(
         return (kept.copy(f"{kept.name}.{recipe.quantized}", recipe.quantized),)
     if setting.casts:
         # torch.autocast casts call by call: each layer keeps copies of its own.
-        cast_input = kept.copy(f"{spec.name}.input_cast", recipe.compute)
+        cast_input = kept.copy(f"{spec.part_of or spec.name}.input_cast", recipe.compute)
         operand = cast_input if kept.format != recipe.compute else kept
         return (operand, _cast_weight(setting, spec, weight))
     return (kept,)
@@ -154,7 +154,7 @@ def _quantised_input(
     if habit == "free" or setting.plan.lora_base is None or not weight.base:
         return ()
     wide = "fp32" if habit == "wide" else setting.precision.compute
-    name = spec.entry or spec.name
+    name = spec.part_of or spec.name
     return (kept.copy(f"{name}.quantised_input", wide),)
 
 

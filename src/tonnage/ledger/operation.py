@@ -61,7 +61,7 @@ class Weight:
         base: a linear weight inside a layer, which QLoRA quantises.
         narrow: a linear weight that FP8 and FP4 recipes keep quantised copies of.
         embedding: a lookup table or the head, which Muon leaves to AdamW.
-        format: number format of the weight and all its states, where it is not the recipe's.
+        format: that of the weight, its gradient and its states, where it is not the recipe's.
         adapter: it is part of an adapter.
     """
 

@@ -83,7 +83,7 @@ def transients(setting: Setting, ledger: StageLedger, *, gradients: bool = False
         last = largest(kept[layer] + plain[layer].backward for layer in plain)
         return Transients(forward=forward, backward=backward, last=last)
     checkpoint = layer_input(setting).bytes
-    output = checkpoint if setting.runtime.checkpoint == "whole" else 0
+    output = checkpoint if setting.runtime.rebuilt_output else 0
     rebuilt = output + largest(
         _rebuilt(setting, ledger, plain, group) for group in _groups(setting, ledger)
     )
@@ -144,7 +144,7 @@ def retained(setting: Setting, ledger: StageLedger) -> Number:
     """
     plan, habits = setting.plan, setting.runtime
     frozen = habits.sharding == "flat-units" and setting.gathers and not setting.trains_base
-    if not frozen or plan.recompute != "full" or habits.checkpoint != "whole":
+    if not frozen or plan.recompute != "full" or not habits.rebuilt_output:
         return 0
     layers = len(ledger.stage.layers)
     held = max(0, layers - 1) + max(0, layers - 2)

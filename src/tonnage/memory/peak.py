@@ -18,6 +18,7 @@ from tonnage.ledger import (
 )
 from tonnage.ledger.embedding import token_table
 from tonnage.ledger.operation import union_bytes
+from tonnage.ledger.shared import shared_tensors
 from tonnage.memory.activations import backward_transients, held_by_frame, kept_by_chunk, retained
 from tonnage.memory.buffers import communication_buffers
 from tonnage.memory.casts import cached_casts
@@ -201,7 +202,8 @@ def _live_activations(setting: Setting, ledger: StageLedger) -> Number:
         count * kept_by_chunk(setting, ledger, chunk)
         for count, chunk in zip(live, chunks, strict=True)
     )
-    return inside + live[0] * _saved_by(ledger.embedding) + live[-1] * _saved_by(ledger.head)
+    before = _saved_by(ledger.embedding) + union_bytes(shared_tensors(setting))
+    return inside + live[0] * before + live[-1] * _saved_by(ledger.head)
 
 
 def _saved_by(operations: Operations) -> Number:

@@ -56,6 +56,8 @@ class Runtime:
         norm_in_linear: the norm before a linear layer is part of it (Transformer Engine), and
             recomputing norms leaves it alone.
         norm_statistics: whether the statistics are counted (the 2022 paper neglects them).
+        layernorm_statistics: format of a LayerNorm's mean and deviation: ``fp32`` (CUDA kernels)
+            or that of its ``input`` (PyTorch's CPU kernel).
         activation: a ``fused`` gated activation saves its input only; ``eager`` also its output
             before the product.
         qkv: ``fused``: one projection, whose storage lives as long as any of q, k and v;
@@ -66,10 +68,6 @@ class Runtime:
         autocast: torch.autocast casts fp32 weights and inputs per linear layer and keeps the
             copies for backward; else a sharding engine hands out weights already cast.
         repeat_kv: keys and values are repeated to the query heads before a flash kernel too.
-        checkpoint: how recomputation ends: ``whole``: the layer is run to its end, and its output
-            lives until its backward is done (PyTorch's reentrant checkpoints); ``early-stop``: it
-            stops at the last tensor that backward asks for (non-reentrant ones); ``rebuilt``: to
-            its end, with the output not counted.
         adapter_format: adapters are stored in the ``weights``' format, or in ``fp32`` (PEFT).
         adapter_kernel: adapters run as ``modules`` with a dropout mask each (PEFT), or ``fused``
             with the product beside them (Unsloth): the input is kept once, and dropped copies.
@@ -78,6 +76,12 @@ class Runtime:
             to the hidden states.
         ties_embeddings: whether tied embeddings are one tensor; else two (LitGPT).
         quantizes_head: a quantised base takes the head with it (LitGPT).
+        shared_tensors: rotary tables, masks and positions are made once a micro-batch and kept
+            by the layers that read them: see `tonnage.ledger.shared`.
+        recompute_ends: full recomputation runs the ``whole`` layer, or ends ``early``, with the
+            last tensor that backward needs (torch.utils.checkpoint without reentry).
+        rebuilt_output: the output of a layer that is rebuilt lives until its backward is done
+            (torch.utils.checkpoint with reentry).
         routing: a mixture of experts keeps a token-to-expert ``map`` (Megatron), or ``index``
             tensors and the experts' outputs (Hugging Face).
         experts: experts run ``grouped``, or in a ``loop``, one after another (transformers to 4).
@@ -137,19 +141,22 @@ class Runtime:
     norm: Literal["fused", "eager"] = "fused"
     norm_in_linear: bool = False
     norm_statistics: bool = True
+    layernorm_statistics: Literal["fp32", "input"] = "fp32"
     activation: Literal["fused", "eager"] = "fused"
     qkv: Literal["fused", "separate"] = "separate"
     softmax: Literal["compute", "fp32"] = "compute"
     attention_layout: Literal["bshd", "sbhd"] = "bshd"
     autocast: bool = False
     repeat_kv: bool = False
-    checkpoint: Literal["whole", "early-stop", "rebuilt"] = "rebuilt"
     adapter_format: Literal["weights", "fp32"] = "weights"
     adapter_kernel: Literal["modules", "fused"] = "modules"
     adapter_sharding: Literal["with-base", "replicated"] = "with-base"
     loss_frame: bool = False
     ties_embeddings: bool = True
     quantizes_head: bool = False
+    shared_tensors: bool = False
+    recompute_ends: Literal["whole", "early"] = "whole"
+    rebuilt_output: bool = False
     routing: Literal["map", "index"] = "index"
     experts: Literal["grouped", "loop"] = "grouped"
     values: Literal["own", "view"] = "own"

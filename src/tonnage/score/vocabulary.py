@@ -43,6 +43,14 @@ def _refuse(column: str, pattern: str, why: str) -> Rule:
 LITGPT_DROPOUT = 0.05
 """``lora_dropout`` in LitGPT's recipes (config_hub/finetune) and its first scripts."""
 
+TRANSFORMERS_4 = {
+    "habit_rebuilt_output": "true",
+    "habit_recompute_ends": "whole",
+    "habit_experts": "loop",
+}
+"""Checkpoints with reentry, and a loop over experts: transformers before version 5, which a run
+of torch 2.0 is too."""
+
 FULL = {"recompute": "full"}
 
 RULES: tuple[Rule, ...] = (
@@ -61,8 +69,15 @@ RULES: tuple[Rule, ...] = (
     _rule("framework", r"hf trainer.*", runtime="accelerate"),
     _rule("framework", r"\(?(lightning fabric|fsdp2|fms-hf-tuning|\+?deepspeed)\)?|peft|torchao"),
     # Versions that change what stays alive.
-    _rule("fw_version", r"transformers 4\.4[678]", held_logits=True),
-    _rule("fw_version", r"^torch 2\.0\b", habit_adapter_format="weights", habit_step_lists="2"),
+    _rule("fw_version", r"transformers 4\.4[678][\d.]*", **TRANSFORMERS_4, held_logits=True),
+    _rule("fw_version", r"transformers 4[\d.]*", **TRANSFORMERS_4),
+    _rule(
+        "fw_version",
+        r"^torch 2\.0\b",
+        **TRANSFORMERS_4,
+        habit_adapter_format="weights",
+        habit_step_lists="2",
+    ),
     _rule("fw_version", r"bnb 0\.41\.1", habit_quantized_input="narrow"),
     _rule("fw_version", r"torch 2\.([89]|1\d)", compiled_loss=True),
     _rule("fw_version", r"(torch|trl|accelerate|flash-attn|bnb|transformers) ?[\d.]+"),
