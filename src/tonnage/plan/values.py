@@ -66,7 +66,7 @@ def check_values(plan: Plan) -> None:
         positive("recompute_num_layers", plan.recompute_num_layers)
     _check_words(plan)
     _check_flags(plan)
-    _check_moe_numbers(plan)
+    _check_ranges(plan)
     refused = {
         "schedule": plan.schedule in ("zero-bubble", "dualpipe", "dualpipev"),
         "compile": plan.compile,
@@ -125,15 +125,23 @@ def choices(hint: object) -> tuple[str, ...]:
     return tuple(choice for part in typing.get_args(hint) for choice in choices(part))
 
 
-def _check_moe_numbers(plan: Plan) -> None:
-    for name, least in (("moe_capacity_factor", 0.01), ("moe_imbalance", 1.0)):
+_RANGES = {
+    "moe_capacity_factor": (0.01, 1000.0),
+    "moe_imbalance": (1.0, 1000.0),
+    "lora_dropout": (0.0, 1.0),
+}
+"""The least and the most that a field without a unit can be."""
+
+
+def _check_ranges(plan: Plan) -> None:
+    for name, (least, most) in _RANGES.items():
         value = getattr(plan, name)
         if value is None:
             continue
-        if not (isinstance(value, int | float) and least <= value <= 1000.0):
+        if not (isinstance(value, int | float) and least <= value <= most):
             raise InputError(
                 field=name,
                 value=value,
                 problem="is out of range",
-                accepted=f"{least:g} to 1000",
+                accepted=f"{least:g} to {most:g}",
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster, find_device
@@ -12,7 +11,7 @@ from tonnage.plan import Plan
 from tonnage.runtime import habit_names
 from tonnage.score.row import Row
 from tonnage.score.shape import architecture
-from tonnage.score.stack import lora_targets, loss_rule, precision, repeats_keys, stack
+from tonnage.score.stack import lora_targets, settled
 from tonnage.score.words import Reading, read_words
 
 
@@ -71,18 +70,8 @@ def _cluster(row: Row) -> Cluster:
 
 
 def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> Plan:
-    fields: dict[str, Any] = {"runtime": _runtime(row), **reading.fields}
-    fields["runtime"] = stack(row, fields["runtime"])
-    if "precision" in fields:
-        fields["precision"] = precision(row, fields["runtime"], fields["precision"])
-    habits = {**_loss(row, fields), **reading.habits}
-    habits.setdefault("repeat_kv", str(repeats_keys(row)))
-    fields.update(lora_targets(row)[0] if row.number("lora_rank") else {})
-    _base(fields)
-    if fields["runtime"] == "deepspeed" and fields.get("zero") == 0:
-        fields["zero"] = 2
-    if fields["runtime"] == "fsdp2" and fields.get("precision") in ("fp8", "mxfp8", "nvfp4"):
-        fields["precision"] += "-amp"
+    fields, implied = settled(row, {"runtime": _runtime(row), **reading.fields})
+    habits = {**implied, **reading.habits}
     local_batch = fields.pop("local_batch", None)
     deterministic = fields.pop("deterministic", False)
     instances = fields.pop("optimizer_instances", 1)
@@ -108,40 +97,9 @@ def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> 
         fields["iteration"] = "first"
     if row.number("lora_rank"):
         fields["lora_rank"] = row.count("lora_rank")
-    if fields["runtime"] == "fsdp2" and fields["pp"] > 1 and row.count("layers") % fields["pp"]:
-        fields.update(account_for_embedding=True, account_for_loss=True)
     if instances > 1 and row.number("dp"):
         fields["hsdp_shard"] = row.count("dp") * row.count("cp", 1) // instances
     return Plan(habits=named, **fields)
-
-
-def _loss(row: Row, fields: dict[str, Any]) -> dict[str, str]:
-    """The loss, from what words say about its kernel and about the logits."""
-    kernel = fields.pop("loss_kernel", "eager")
-    held, narrow = fields.pop("held_logits", False), fields.pop("narrow_logits", False)
-    compiled = fields.pop("compiled_loss", False)
-    if fields["runtime"] == "litgpt" and row.number("lora_rank"):
-        return {"loss": "upcast-in-chunks"}
-    if fields["runtime"] == "torchtune" and row.flag("compile", default=False):
-        return {"loss": "chunked-compiled"}
-    if fields["runtime"] == "fsdp2" and row.flag("compile", default=False):
-        eager = {"norm": "fused", "activation": "fused"}
-        return {**eager, "loss": "compiled" if compiled else "eager"}
-    if fields["runtime"] == "fsdp2":
-        return {"loss": "eager"}
-    if fields["runtime"] not in ("transformers", "accelerate", "deepspeed"):
-        return {}
-    return {"loss": loss_rule(kernel=kernel, held=held, narrow=narrow)}
-
-
-def _base(fields: dict[str, Any]) -> None:
-    """The quantised base, from its format and what else says how its scales are stored."""
-    double, groups = fields.pop("double_quant", False), fields.pop("gptq_groups", True)
-    base = fields.get("lora_base")
-    if base == "nf4" and double:
-        fields["lora_base"] = "nf4-dq"
-    if base == "gptq4-g128" and not groups:
-        fields["lora_base"] = "gptq4"
 
 
 def _transformer_engine(shape: Architecture, cluster: Cluster, deterministic: bool) -> int:

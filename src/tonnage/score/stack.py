@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from tonnage.plan import LoraTarget
@@ -64,7 +65,31 @@ def lora_targets(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     return fields, tuple(unknown)
 
 
-def stack(row: Row, runtime: str) -> str:
+def settled(row: Row, words: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Fields of a plan and habits, once what several words say together is worked out.
+
+    Args:
+        row: the measured run.
+        words: what its words say one by one.
+    """
+    fields = dict(words)
+    runtime = fields["runtime"] = _engine(row, fields["runtime"])
+    habits = _loss(row, fields)
+    if row.number("lora_rank"):
+        fields.update(lora_targets(row)[0])
+    if "precision" in fields:
+        fields["precision"] = _precision(row, runtime, fields["precision"])
+    _name_base(fields)
+    if runtime == "deepspeed" and fields.get("zero") == 0:
+        fields["zero"] = 2
+    if runtime == "fsdp2" and row.count("layers") % row.count("pp", 1):
+        fields.update(account_for_embedding=True, account_for_loss=True)
+    if "mistral" in row.text("model") and "transformers 4.45" in row.text("fw_version"):
+        habits["repeat_kv"] = "true"
+    return fields, habits
+
+
+def _engine(row: Row, runtime: str) -> str:
     """The Trainer's engine: none on one device, FSDP1 through accelerate, or DeepSpeed.
 
     Qwen's script for a quantised base on one device runs under DeepSpeed's stage 2
@@ -79,21 +104,48 @@ def stack(row: Row, runtime: str) -> str:
     return "accelerate" if "fsdp" in zero else "transformers"
 
 
-def precision(row: Row, runtime: str, recipe: str) -> str:
+def _precision(row: Row, runtime: str, recipe: str) -> str:
     """The recipe of the weights that train.
 
     Under mixed precision accelerate stores the flat parameters that train in fp32
     (``accelerator.py``, ``prepare_model``); on one device autocast leaves the weights as loaded.
+    torchtitan quantises its fp32 weights for each product (torchao).
     """
+    if runtime == "fsdp2" and recipe in ("fp8", "mxfp8", "nvfp4"):
+        return f"{recipe}-amp"
     upcast = runtime == "accelerate" and "amp" in row.text("precision").replace("no amp", "")
     if not upcast or row.number("lora_rank"):
         return recipe
     return "fp16-amp" if "fp16" in row.text("precision") else "bf16-amp"
 
 
-def repeats_keys(row: Row) -> bool:
-    """Whether keys and values are repeated for the flash kernel: Mistral, transformers to 4.45."""
-    return "mistral" in row.text("model") and "transformers 4.45" in row.text("fw_version")
+def _name_base(fields: dict[str, Any]) -> None:
+    """The quantised base, from its format and what else says how its scales are stored."""
+    double, groups = fields.pop("double_quant", False), fields.pop("gptq_groups", True)
+    base = fields.get("lora_base")
+    if base == "nf4" and double:
+        fields["lora_base"] = "nf4-dq"
+    if base == "gptq4-g128" and not groups:
+        fields["lora_base"] = "gptq4"
+
+
+def _loss(row: Row, fields: dict[str, Any]) -> dict[str, str]:
+    """The loss, and what torch.compile fuses, by stack."""
+    kernel = fields.pop("loss_kernel", "eager")
+    held, narrow = fields.pop("held_logits", False), fields.pop("narrow_logits", False)
+    compiled_loss = fields.pop("compiled_loss", False)
+    compiled = row.flag("compile", default=False)
+    runtime = fields["runtime"]
+    if runtime in ("transformers", "accelerate", "deepspeed"):
+        return {"loss": loss_rule(kernel=kernel, held=held, narrow=narrow)}
+    if runtime == "litgpt" and row.number("lora_rank"):
+        return {"loss": "upcast-in-chunks"}
+    if runtime == "torchtune" and compiled:
+        return {"loss": "chunked-compiled"}
+    if runtime != "fsdp2":
+        return {}
+    fused = {"norm": "fused", "activation": "fused"} if compiled else {}
+    return {**fused, "loss": "compiled" if compiled and compiled_loss else "eager"}
 
 
 def loss_rule(*, kernel: str, held: bool, narrow: bool) -> str:

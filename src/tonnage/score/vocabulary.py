@@ -80,7 +80,6 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule("fw_version", r"bnb 0\.41\.1", habit_quantized_input="narrow"),
     _rule("fw_version", r"torch 2\.([89]|1\d)", compiled_loss=True),
-    _rule("fw_version", r"(torch|trl|accelerate|flash-attn|bnb|transformers) ?[\d.]+"),
     _rule("model", r"llama2-70b|mixtral-8x7b", gptq_groups=False),
     _rule("arch_note", r"gptbigcode|qwen1", narrow_logits=True),
     # Sharding.
@@ -90,6 +89,17 @@ RULES: tuple[Rule, ...] = (
         "zero", r"\(?=?zero-?3\)?|fsdp1? full[_ ]shard|full_shard|fsdp2 full shard|fsdp2", zero=3
     ),
     _rule("zero", r"\bzero-?0\b|^0$|none( \(replicated ddp\))?|single gpu|ddp", zero=0),
+    *(
+        _rule("zero", said)
+        for said in (
+            r"\(accelerate\)",
+            r"no offload",
+            r"over dp\*cp=\d+",
+            r"\(?dp_shard \d+\)?",
+            r"\(zero-3\)",
+            r"deepspeed",
+        )
+    ),
     _refuse("zero", r"cpu offload", "offload to host memory is not modelled"),
     _refuse("zero", r"megatron-fsdp.*", "Megatron-FSDP is not modelled"),
     # Number formats.
@@ -130,6 +140,9 @@ RULES: tuple[Rule, ...] = (
     _rule("optimizer", r"optimizer-in-backward", optimizer_in_backward=True),
     _rule("optimizer", r"measured full-ft peak equals weights\+grads\+states\+one extra param.*"),
     _rule("optimizer", r"bf16 moments|reduced-precision moments", moments_dtype="bf16"),
+    _rule("optimizer", r"hf adamw_torch"),
+    _rule("optimizer", r"\(bnb paged for quantized runs\)"),
+    _rule("optimizer", r"\(fp32 params/states sharded"),
     _rule("optimizer", r"foreach(, not fused)?", habit_optimizer_step="foreach"),
     _rule("optimizer", r"fused", habit_optimizer_step="fused"),
     _rule("optimizer", r"(torch\.optim\.)?(decoupled )?adamw?", optimizer="adamw"),
@@ -159,12 +172,13 @@ RULES: tuple[Rule, ...] = (
         recompute="selective",
         recompute_modules=("every-second-layer",),
     ),
-    _rule("recompute", r"fsdp activation_checkpointing_policy block|toml default|sac"),
+    _rule("recompute", r"fsdp activation_checkpointing_policy block|, toml default|sac"),
     _rule("recompute", r"selective", recompute="selective"),
     _rule("recompute", r"core_attn"),
     # Attention.
     _rule("attention", r"local / (auto|unfused)", attention="eager"),
     _rule("attention", r"unfused|eager", attention="eager"),
+    _rule("attention", r"sdpa (/ flex \(packed\)|flash)", attention="flash"),
     _rule("attention", r"transformer_engine|local|te\b|/"),
     _rule(
         "attention",
@@ -256,11 +270,13 @@ RULES: tuple[Rule, ...] = (
     _rule("extra", r"framework_config=(none|baseline-peft-bnb|accelerated-peft-(bnb|autogptq))"),
     _refuse("extra", r"framework_config=moe-scattermoe.*", "ScatterMoE is not modelled"),
     _rule("extra", r"lora_dropout=(?P<lora_dropout>0\.\d+)"),
-    _rule("extra", r"lora_dropout=none|packed=[01]|padded to max length"),
     # Options that leave memory as it is, or that another column already states.
     *(
         _rule("extra", option)
         for option in (
+            r"lora_dropout=none",
+            r"packed=[01]",
+            r"padded to max length",
             r"use-mcore-models=true",
             r"cuda_device_max_connections=\d+",
             r"nvte_allow_nondeterministic_algo=[01]",
@@ -311,6 +327,9 @@ RULES: tuple[Rule, ...] = (
     _refuse("extra", r"mtp-num-layers=\d+", "multi-token prediction is not modelled"),
 )
 
+
+LOOKED_AT = frozenset({"fw_version", "model", "arch_note"})
+"""Columns that name things. Rules look at them; what no rule takes is no word of a recipe."""
 
 HARMLESS = frozenset(
     "the a of in to and or no not on off with without per each is are as fp32 states master "

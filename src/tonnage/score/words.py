@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tonnage.score.row import Row
-from tonnage.score.vocabulary import HARMLESS, RULES
+from tonnage.score.vocabulary import HARMLESS, LOOKED_AT, RULES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,8 @@ def read_words(row: Row) -> Reading:
                 where, _, key = name.rpartition(".")
                 targets.get(where, fields).setdefault(key, value)
             text = text[: match.start()] + " ; " + text[match.end() :]
-        unknown.extend(f"{column}: {word}" for word in _leftover(text))
+        if column not in LOOKED_AT:
+            unknown.extend(f"{column}: {word}" for word in _leftover(text))
     return Reading(
         fields=fields, habits=habits, shape=shape, unknown=tuple(unknown), refused=tuple(refused)
     )
