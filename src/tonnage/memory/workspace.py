@@ -15,8 +15,11 @@ MIB = 2**20
 def matmul_workspace(device: str) -> int:
     """PyTorch's default workspace for cuBLAS: 32 MiB on sm90, else 8.125 MiB.
 
-    aten/src/ATen/cuda/CUDABlas.cpp; ``CUBLAS_WORKSPACE_CONFIG=:4096:8`` makes it 32 MiB.
+    For hipBLAS 128 MiB on gfx94x and gfx95x, else 32 MiB. aten/src/ATen/cuda/CUDABlas.cpp;
+    ``CUBLAS_WORKSPACE_CONFIG=:4096:8`` makes it 32 MiB.
     """
+    if device.startswith("gfx"):
+        return (128 if device.startswith(("gfx94", "gfx95")) else 32) * MIB
     return 32 * MIB if device.startswith("sm90") else 8 * MIB + MIB // 8
 
 
