@@ -143,7 +143,7 @@ def _stage(resolved: Resolved, ledger: StageLedger, memory: StageMemory, beyond:
     peak = memory.peak
     categories = {name: int(size) for name, size in peak.categories.items()}
     allocated = sum(categories.values())
-    reserved = int(reserved_bytes(allocated))
+    reserved = int(reserved_bytes(memory.held))
     return StagePart(
         stage=memory.stage,
         first_rank=mesh.stage_first_rank(memory.stage),

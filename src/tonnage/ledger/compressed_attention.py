@@ -152,7 +152,7 @@ def _compress(
     bias = Weight(
         name=f"{name}.position_bias",
         shape=(spec.ratio, wide),
-        trains=setting.plan.lora_rank is None,
+        trains=setting.trains_base,
     )
     weights = read[1].cast(f"{name}.weights", setting.format)
     saves = [read[0], weights]

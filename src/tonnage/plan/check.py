@@ -140,6 +140,13 @@ def check_setting(setting: Setting, plan: Plan) -> None:
             problem=f"is no multiple of pp {plan.pp}, which interleaving asks for",
             accepted=_nearest_multiples(setting.grad_acc, plan.pp),
         )
+    if plan.optimizer_in_backward and setting.grad_acc > 1:
+        raise InputError(
+            field="optimizer_in_backward",
+            value=True,
+            problem=f"leaves no gradients to sum over {setting.grad_acc} micro-batches",
+            accepted="with grad_acc 1",
+        )
     _check_adapters(setting, plan)
 
 
@@ -150,13 +157,17 @@ def _nearest_multiples(number: int, of: int) -> str:
 
 def _check_adapters(setting: Setting, plan: Plan) -> None:
     if plan.lora_rank is None:
-        if plan.lora_base is not None:
-            raise InputError(
-                field="lora_base",
-                value=plan.lora_base,
-                problem="needs adapters: a quantised base does not train",
-                accepted="with --lora-rank",
-            )
+        for field, needs in (
+            ("lora_base", "needs adapters: a quantised base does not train"),
+            ("lora_saved", "needs adapters: without them everything trains"),
+        ):
+            if getattr(plan, field):
+                raise InputError(
+                    field=field,
+                    value=getattr(plan, field),
+                    problem=needs,
+                    accepted="with --lora-rank",
+                )
         return
     if plan.lora_rank > setting.architecture.hidden:
         raise InputError(
