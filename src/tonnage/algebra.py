@@ -9,6 +9,7 @@ symbol if somebody has already imported them.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable
 from typing import Any, TypeAlias
@@ -76,6 +77,19 @@ def where(condition: Number, yes: Number, no: Number) -> Number:
 
         return sympy.Piecewise((yes, condition), (no, True))
     return yes if condition else no
+
+
+def log2(value: Number) -> Number:
+    """The logarithm to the base of two."""
+    if is_array(value):
+        import numpy as np
+
+        return np.log2(value)
+    if is_symbol(value):
+        import sympy
+
+        return sympy.log(value, 2)
+    return math.log2(value)
 
 
 def flops_of(value: Number) -> Number:

@@ -27,7 +27,7 @@ from tonnage.memory.outside import RESERVED_SHARE, RESERVED_SHARE_WORST
 from tonnage.mesh import Mesh
 from tonnage.plan import Plan, Resolved, resolve
 from tonnage.quantity import BytesOrFraction
-from tonnage.timing import OPTIMISTIC, PESSIMISTIC, STATED, Efficiency, StepTime, step_time
+from tonnage.timing import STATED, Efficiency, StepTime, step_time
 
 SECONDS_PER_DAY = 86_400.0
 
@@ -196,10 +196,7 @@ def _step(
     seconds = float(timed.seconds)
     peak = cluster.device.peak_flops(setting.precision.matmul, field="precision") * cluster.gpus
     executed = flops.hardware_per_step_causal if setting.causal else flops.hardware_per_step
-    low, high = (
-        float(step_time(setting, ledgers, cluster, end).seconds)
-        for end in (OPTIMISTIC, PESSIMISTIC)
-    )
+    low, high = seconds, seconds
     tokens = (plan.gbs or 1) * (plan.seq or 1)
     return StepPart(
         seconds=seconds,
@@ -261,9 +258,7 @@ def _run(step: StepPart, cluster: Cluster, limits: Limits) -> RunPart | None:
 def _assumptions(resolved: Resolved, cluster: Cluster, limits: Limits) -> tuple[str, ...]:
     setting, shares = resolved.setting, limits.efficiency
     notes = [
-        f"time is a roofline at {shares.compute:.0%} of dense {setting.precision.matmul} peak, "
-        f"{shares.memory:.0%} of memory bandwidth and {shares.link:.0%} of link bandwidth; "
-        "the range is under optimistic and pessimistic shares",
+        "time",
         f"reserved memory is allocated plus {RESERVED_SHARE:.0%}, at worst "
         f"{RESERVED_SHARE_WORST:.0%}, for what the allocator cannot reuse",
         f"a {cluster.device.name} lets a process use {cluster.device.usable_bytes} bytes: "

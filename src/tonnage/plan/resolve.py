@@ -100,7 +100,8 @@ def _fill_choices(
         "optimizer_step": profile.optimizer_step,
         "overlap_grad_reduce": profile.overlap_grad_reduce,
         "overlap_param_gather": profile.overlap_param_gather,
-        "attention_version": usual_flash_attention(cluster.device.architecture),
+        "attention_version": profile.flash_attention
+        or usual_flash_attention(cluster.device.architecture),
     }
     filled = {name: value for name, value in blanks.items() if getattr(plan, name) is None}
     for name in ("seq", "precision", "zero"):

@@ -79,6 +79,16 @@ class Runtime:
         overlap_grad_reduce: gradient reduction runs under the last micro-batch's backward.
         overlap_param_gather: parameter gathers run under the forward pass.
         tp_overlap: share of tensor-parallel communication hidden behind compute, 0 to 1.
+        ep_overlap: share of the experts' exchange hidden behind another micro-batch, 0 to 1.
+        ring_overlap: a context-parallel ring runs under the attention of the part before.
+        sharded_reduce: gradients of ZeRO-1 are reduce-scattered, bucket by bucket, or
+            all-reduced whole once backward is over (nanotron).
+        kernels: norms, activations and sums are ``fused`` kernels, or ``eager`` ones of
+            PyTorch, several for each (torch.compile fuses them too).
+        flash_attention: generation of the flash kernel it brings; 0: the device's usual one.
+        host: how layers are issued: ``eager``, operator by operator, or as a ``graph``.
+        verified_collectives: each collective is first checked over the hosts, rank by rank
+            (TORCH_DISTRIBUTED_DEBUG=DETAIL).
         source: where the habits come from.
     """
 
@@ -117,6 +127,13 @@ class Runtime:
     overlap_grad_reduce: bool = True
     overlap_param_gather: bool = True
     tp_overlap: float = 0.0
+    ep_overlap: float = 0.0
+    ring_overlap: bool = True
+    sharded_reduce: Literal["reduce-scatter", "all-reduce"] = "reduce-scatter"
+    kernels: Literal["fused", "eager"] = "fused"
+    flash_attention: int = 0
+    host: Literal["eager", "graph"] = "eager"
+    verified_collectives: bool = False
 
 
 _FACTS = frozenset({"name", "summary", "axes", "zero_stages", "zero", "precision", "source"})

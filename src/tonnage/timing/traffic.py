@@ -13,7 +13,6 @@ from tonnage.ledger.layer import layer_input
 from tonnage.mesh import Axis, axes
 from tonnage.plan import Setting
 from tonnage.timing.collective import collective_seconds, wire_bytes
-from tonnage.timing.efficiency import Efficiency
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +34,9 @@ class Traffic:
         """Bytes that a rank sends in a step."""
         return self.count * wire_bytes(self.collective, self.axis.size)
 
-    def seconds(self, cluster: Cluster, efficiency: Efficiency) -> Number:
+    def seconds(self, cluster: Cluster) -> Number:
         """Seconds of all of them, one after the other, hidden or not."""
-        return self.count * collective_seconds(self.collective, self.axis, cluster, efficiency)
+        return self.count * collective_seconds(self.collective, self.axis, cluster)
 
 
 def mesh_axes(setting: Setting) -> dict[str, Axis]:
