@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,32 +13,14 @@ from tests.witness.test_parameters import (
     VOCAB,
     WIDTH,
     Config,
-    build,
+    agrees,
     grouped,
     routed,
 )
 from tonnage.arch import read_config
-from tonnage.ledger import parameters
 
 TAPS = st.integers(2, 4)
-EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 KINDS = ("linear_attention", "full_attention")
-
-
-def counted(config: Mapping[str, Any]) -> tuple[int, int]:
-    """Parameters of the model that transformers builds, and those that one token meets."""
-    model = build(config)
-    text = model.config.get_text_config()
-    total = sum(weight.numel() for weight in model.parameters())
-    routed = sum(weight.numel() for name, weight in model.named_parameters() if ".experts." in name)
-    experts = next((getattr(text, key) for key in EXPERTS if getattr(text, key, None)), 1)
-    unused = experts - (getattr(text, "num_experts_per_tok", None) or 1)
-    return total, total - routed // experts * unused
-
-
-def agrees(config: Mapping[str, Any]) -> None:
-    count = parameters(read_config(config, name="hybrid"))
-    assert (count.total, count.active) == counted(config)
 
 
 def listed(draw: st.DrawFn, config: Config, kinds: tuple[str, ...] = KINDS) -> Config:
@@ -258,6 +237,29 @@ def qwen3_5_text(draw: st.DrawFn, /, family: str) -> Config:
 
 
 @st.composite
+def qwen3_5(draw: st.DrawFn, /, family: str) -> Config:
+    text = draw(qwen3_5_text(f"{family}_text"))
+    heads, tied = draw(st.integers(1, 3)), text.pop("tie_word_embeddings")
+    return {
+        "model_type": family,
+        "text_config": text,
+        "vision_config": {
+            "model_type": draw(st.sampled_from([family, f"{family}_vision"])),
+            "depth": draw(LAYERS),
+            "hidden_size": heads * draw(WIDTH),
+            "num_heads": heads,
+            "intermediate_size": draw(WIDTH),
+            "out_hidden_size": draw(WIDTH),
+            "patch_size": draw(st.integers(1, 4)),
+            "temporal_patch_size": draw(st.integers(1, 2)),
+            "spatial_merge_size": draw(st.integers(1, 2)),
+            "num_position_embeddings": draw(POSITIONS),
+        },
+        "tie_word_embeddings": tied,
+    }
+
+
+@st.composite
 def lfm2(draw: st.DrawFn) -> Config:
     config: Config = draw(grouped("lfm2", conv_L_cache=TAPS, conv_bias=FLAG))
     layer = st.integers(0, config["num_hidden_layers"] - 1)
@@ -310,6 +312,8 @@ FAMILIES: dict[str, st.SearchStrategy[Config]] = {
     "mamba2": mamba2(),
     "minimax": minimax(),
     "nemotron_h": nemotron_h(),
+    "qwen3_5": qwen3_5("qwen3_5"),
+    "qwen3_5_moe": qwen3_5("qwen3_5_moe"),
     "qwen3_5_moe_text": qwen3_5_text("qwen3_5_moe_text"),
     "qwen3_5_text": qwen3_5_text("qwen3_5_text"),
     "qwen3_next": qwen3_next(),
@@ -322,4 +326,5 @@ FAMILIES: dict[str, st.SearchStrategy[Config]] = {
 )
 @given(data=st.data())
 def test_small_configs_equal_transformers(family: str, data: st.DataObject) -> None:
-    agrees(data.draw(FAMILIES[family]))
+    config = data.draw(FAMILIES[family])
+    agrees(config, read_config(config, name=family))

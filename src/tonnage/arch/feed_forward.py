@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tonnage.arch.norm import Norm
+
 
 @dataclass(frozen=True, kw_only=True)
 class MLP:
@@ -37,6 +39,12 @@ class MoE:
         latent: width that tokens are projected to before they are sent to the experts, and
             back from (Nemotron 3 Super); None: experts read the hidden state.
         latent_bias: biases on these two projections.
+        router_norm: norm of what the router reads, or None (Gemma 4).
+        expert_scale: a learnt factor on each expert's output (Gemma 4).
+        input_norm: norm of the residual stream that the experts read in place of the
+            layer's normed input, or None.
+        output_norm: norm of the experts' combined output, or None.
+        shared_output_norm: norm of the shared expert's output, or None.
     """
 
     experts: int
@@ -47,6 +55,11 @@ class MoE:
     router_bias: bool = False
     latent: int | None = None
     latent_bias: bool = False
+    router_norm: Norm | None = None
+    expert_scale: bool = False
+    input_norm: Norm | None = None
+    output_norm: Norm | None = None
+    shared_output_norm: Norm | None = None
 
 
 FeedForward: TypeAlias = MLP | MoE

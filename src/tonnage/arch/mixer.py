@@ -61,6 +61,7 @@ class Attention:
         top_k: keys that a query sees of all before it, picked by an indexer; None: all.
         indexer: the indexer that picks them; None where there is none, or where the pick
             of an earlier layer serves.
+        clip: queries, keys and values are clamped after their projections (MPT, OLMo).
         softcap: scores pass through ``cap * tanh(scores / cap)`` (Gemma 2).
         sinks: each head has a learnt score that takes part in the softmax (gpt-oss).
         gate: the context is scaled by a learnt sigmoid gate before the output projection:
@@ -89,6 +90,7 @@ class Attention:
     chunk: int | None = None
     top_k: int | None = None
     indexer: Indexer | None = None
+    clip: bool = False
     softcap: bool = False
     sinks: bool = False
     gate: Literal["head", "element"] | None = None

@@ -34,12 +34,15 @@ VERBS = {
         "Every blank of the plan is filled in, and the answer says with what. Exit code 3 means "
         "that the run does not fit; the answer is printed all the same.",
     ),
+    "score": (
+        "tonnage.cli.score:score",
+        "Hold the predictor to measured runs: errors by family, fits, and choice of plan.",
+    ),
     "napkin": (
         "tonnage.cli.napkin:napkin",
         "The back of the envelope: how long a run takes, how large a model can be.",
     ),
     "models": ("tonnage.cli.models:models", "List the catalog of models."),
-    "devices": ("tonnage.cli.devices:devices", "List the catalog of devices."),
     "hardware": (
         "tonnage.cli.hardware:hardware",
         "List devices with their dense peaks and ridge points, or all that is known of one.",

@@ -103,6 +103,20 @@ def _project(setting: Setting, spec: Attention, rows: Rows) -> tuple[Operations,
         operations.extend(done)
     if spec.keys_as_values:
         tensors["v"] = tensors["k"]
+    if spec.clip:
+        before = tuple(tensors[letter] for letter in own)
+        for letter in own:
+            tensors[letter] = tensors[letter].cast(f"attention.{letter}_clipped", setting.format)
+        after = tuple(tensors[letter] for letter in own)
+        operations.append(
+            Operation(
+                name="attention.clip",
+                kind="elementwise",
+                inputs=before,
+                outputs=after,
+                saves=before,
+            )
+        )
     return tuple(operations), (tensors["q"], tensors["k"], tensors["v"])
 
 

@@ -6,6 +6,7 @@ from tonnage.algebra import Number, ceil_div, exact_div, flops_of
 from tonnage.dtype import dtype
 from tonnage.ledger.elementwise import norm
 from tonnage.ledger.embedding import token_table
+from tonnage.ledger.hyper_connections import collapse_head
 from tonnage.ledger.layer import layer_input
 from tonnage.ledger.linear import Linear, Rows, gather, linear
 from tonnage.ledger.operation import Operation, Operations, Tensor, Weight
@@ -23,6 +24,9 @@ def head(setting: Setting, *, owns_tied_table: bool = False) -> Operations:
     architecture = setting.architecture
     read = layer_input(setting)
     operations: list[Operation] = []
+    if architecture.streams > 1:
+        done, read = collapse_head(setting, read)
+        operations.extend(done)
     if architecture.final_norm is not None:
         done, read = norm(
             setting, architecture.final_norm, name="head.norm", read=read, width=architecture.hidden

@@ -11,28 +11,39 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tonnage.algebra import Number, ceil_div, exact_div, where
-from tonnage.arch import MoE
+from tonnage.arch import MoE, Norm
+from tonnage.ledger.elementwise import norm
 from tonnage.ledger.linear import Linear, Rows, linear
 from tonnage.ledger.mlp import feed_forward, mlp
-from tonnage.ledger.operation import Collective, CollectiveKind, Operation, Operations, Tensor
+from tonnage.ledger.operation import (
+    Collective,
+    CollectiveKind,
+    Operation,
+    Operations,
+    Tensor,
+    Weight,
+)
 from tonnage.plan import Setting
 
 MODULE = "moe"
 
 
-def moe(setting: Setting, spec: MoE, normed: Tensor) -> tuple[Operations, Tensor]:
+def moe(setting: Setting, spec: MoE, normed: Tensor, stream: Tensor) -> tuple[Operations, Tensor]:
     """A mixture of experts from its normed input to the combined output.
 
     Args:
         setting: the run.
         spec: the experts and the router.
         normed: ``[shard_tokens, hidden]``.
+        stream: the residual ``[shard_tokens, hidden]`` that ``normed`` is the norm of.
 
     Returns:
         The operations, and the branch ``[shard_tokens, hidden]`` before its residual sum.
     """
     copies = routed_tokens(setting, spec)
-    routing = _router(setting, spec, normed)
+    before, read = _normed(setting, spec.router_norm, "moe.router_norm", stream, normed)
+    routing = (*before, *_router(setting, spec, read))
+    own, read = _normed(setting, spec.input_norm, "moe.input_norm", stream, normed)
     route = _route(setting, spec, copies)
     arrived = route.sorted
     rows = Rows(
@@ -47,14 +58,25 @@ def moe(setting: Setting, spec: MoE, normed: Tensor) -> tuple[Operations, Tensor
     experts, output = feed_forward(
         setting, spec.expert, rows, name="moe.expert", module=MODULE, width=width
     )
-    inward, sent = _latent(setting, spec, normed, "moe.latent_down")
+    inward, sent = _latent(setting, spec, read, "moe.latent_down")
     combined = Tensor(
         name="moe.combined", elements=setting.shard_tokens * width, format=setting.format
     )
     way = (*_dispatch(setting, route, sent), *experts, *_combine(setting, route, output, combined))
     outward, branch = _latent(setting, spec, combined, "moe.latent_up")
+    after, branch = _normed(setting, spec.output_norm, "moe.output_norm", branch, branch)
     shared, branch = _add_shared(setting, spec, normed, branch)
-    return (*routing, *inward, *way, *outward, *shared), branch
+    return (*routing, *own, *inward, *way, *outward, *after, *shared), branch
+
+
+def _normed(
+    setting: Setting, rule: Norm | None, name: str, read: Tensor, otherwise: Tensor
+) -> tuple[Operations, Tensor]:
+    """The norm of a tensor; another tensor where there is no such norm."""
+    if rule is None:
+        return (), otherwise
+    width = setting.architecture.hidden
+    return norm(setting, rule, name=name, read=read, width=width, modules=(MODULE,))
 
 
 def _width(setting: Setting, spec: MoE) -> Number:
@@ -122,10 +144,16 @@ def _router(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
             Tensor(name="moe.router.scores", elements=scores, format="fp32"),
             Tensor(name="moe.router.indices", elements=9 * tokens * spec.top_k, format="fp32"),
         )
+    factors = Weight(
+        name="moe.router.expert_scale",
+        shape=(spec.experts,),
+        trains=setting.plan.lora_rank is None,
+    )
     choose = Operation(
         name="moe.router.top_k",
         kind="elementwise",
         inputs=(logits,),
+        weights=(factors,) if spec.expert_scale else (),
         saves=saves,
         modules=(MODULE,),
     )
@@ -250,6 +278,8 @@ def _shared(setting: Setting, spec: MoE, normed: Tensor) -> tuple[Operations, Te
     """The shared expert, tensor-parallel like a dense MLP, and the gate some put on it."""
     assert spec.shared is not None
     body, output = mlp(setting, spec.shared, normed, name="moe.shared", module=MODULE)
+    after, output = _normed(setting, spec.shared_output_norm, "moe.shared_norm", output, output)
+    body = (*body, *after)
     if not spec.shared_gate:
         return body, output
     gate = Linear(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 from tonnage.algebra import Number, exact_div, is_symbol, minimum, round_up
 from tonnage.arch import Architecture
@@ -17,7 +19,7 @@ class Setting:
     """One architecture under one plan, resolved.
 
     The numeric fields may be ints, int64 columns of plans, or sympy symbols: make a column
-    with ``dataclasses.replace(setting, tp=array, dp=array)``. All else is a single value.
+    with ``setting.columns(tp=array, dp=array)``. All else is a single value.
 
     Attributes:
         architecture: what is trained.
@@ -59,6 +61,11 @@ class Setting:
     seq: Number
     device: str = ""
     causal: bool = True
+
+    def columns(self, **numeric: Number) -> Setting:
+        """The same run with numeric fields replaced by columns or symbols."""
+        changes: dict[str, Any] = dict(numeric)
+        return dataclasses.replace(self, **changes)
 
     @property
     def tokens(self) -> Number:

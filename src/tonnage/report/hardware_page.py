@@ -15,9 +15,10 @@ from tonnage.report.hardware import table
 _INTRODUCTION = """# Hardware
 
 The catalog: `tonnage hardware` prints the first table, `tonnage hardware NAME` all that is
-known of one device. Every figure has a source, listed below; one that begins with "weak:"
-is recalled, second-hand or taken from a sibling, and one with "assumed:" is a stand-in for
-what nobody says.
+known of one device. Every figure has a source, listed below. One that ends in "recalled"
+names the document that has the figure, which was written down from memory of it or from
+those who repeat it, and not read again. One that begins with "weak:" has no such document,
+and one that begins with "assumed:" stands in for what nobody says.
 
 Peaks are dense, in TFLOP/s, with accumulation in FP32; a figure that its maker gives with
 sparsity is halved, and its source says so. A ridge is the peak over the bandwidth of the

@@ -31,6 +31,7 @@ NESTED: Final = "linear_attn_config"
 def read(keys: Keys) -> Architecture:
     """Read a config whose ``model_type`` is ``kimi_linear``."""
     refuse_tied(keys)
+    _refuse_later_parts(keys)
     count = layer_count(keys)
     mlps: dict[str, FeedForward] = {"dense": gated_mlp(keys), "sparse": _mixture(keys)}
     mixers: dict[str, Mixer] = {FULL: _latent(keys), LINEAR: _delta(keys)}
@@ -45,6 +46,18 @@ def read(keys: Keys) -> Architecture:
     layers = tuple(by_mlp[name][i] for i, name in enumerate(_mlp_kinds(keys, count)))
     context = keys.optional_count("model_max_length")
     return decoder(keys, layers=layers, tied=False, positions_default=context)
+
+
+def _refuse_later_parts(keys: Keys) -> None:
+    """Refuse what Kimi K3 adds under the same family's name."""
+    for name in ("attn_res_block_size", "routed_expert_hidden_size"):
+        if keys.values.get(name) is not None:
+            keys.refuse(name, problem="is not modelled here", accepted="no such key")
+    if keys.flag("mla_use_output_gate", default=False):
+        keys.refuse("mla_use_output_gate", problem="is not modelled here", accepted="false")
+    nested = keys.nested(NESTED) if keys.has(NESTED) else keys
+    if nested.flag("use_full_rank_gate", default=False):
+        nested.refuse("use_full_rank_gate", problem="is not modelled here", accepted="false")
 
 
 def _kinds(keys: Keys, count: int) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ output by a sigmoid gate. Norms are centred on zero, which changes no count.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -18,10 +19,13 @@ from tonnage.arch.families.blocks import (
     grouped_query_attention,
     layer_count,
     mixture,
+    partial_rotary,
     pre_norm_layer,
 )
 from tonnage.arch.families.hybrid_blocks import LINEAR, every_nth_full, mixed_layers
-from tonnage.arch.feed_forward import MLP, MoE
+from tonnage.arch.families.qwen_vl import qwen3_tower
+from tonnage.arch.families.towers import part
+from tonnage.arch.feed_forward import FeedForward, MoE
 from tonnage.arch.keys import DEEPEST, Keys
 from tonnage.arch.layer import Layer
 from tonnage.arch.mixer import Attention
@@ -32,6 +36,9 @@ HEAD_DIM: Final = 256
 INTERVAL: Final = 4
 ROPE_FRACTION: Final = 0.25
 """What the classes fix for files that do not say."""
+
+DEEPSTACK: Final = "deepstack_visual_indexes"
+"""A key that Qwen3.5 has from Qwen3-VL, whose decoder takes in layers inside the tower."""
 
 
 def read_qwen3_next(keys: Keys) -> Architecture:
@@ -44,26 +51,49 @@ def read_qwen3_next(keys: Keys) -> Architecture:
     # A model whose layers all route needs no width for dense ones.
     dense = sparse if all(routes) else _layers(keys, gated_mlp(keys))
     layers = tuple((sparse if route else dense)[i] for i, route in enumerate(routes))
-    mtp = keys.count("num_nextn_predict_layers", default=0, least=0, most=DEEPEST)
-    return replace(decoder(keys, layers=layers, tied=False), mtp_layers=mtp)
+    return decoder(keys, layers=layers, tied=False)
+
+
+def read_qwen3_5(keys: Keys) -> Architecture:
+    """Read a config whose ``model_type`` is ``qwen3_5``: the dense model with its image encoder."""
+    return _with_eyes(keys, "qwen3_5", read_qwen3_5_text)
+
+
+def read_qwen3_5_moe(keys: Keys) -> Architecture:
+    """Read a config whose ``model_type`` is ``qwen3_5_moe``."""
+    return _with_eyes(keys, "qwen3_5_moe", read_qwen3_5_moe_text)
 
 
 def read_qwen3_5_text(keys: Keys) -> Architecture:
     """Read a config whose ``model_type`` is ``qwen3_5_text``, alone or nested in ``qwen3_5``."""
-    return _text(keys, _layers(keys, gated_mlp(keys)))
+    return _text(keys, gated_mlp(keys))
 
 
 def read_qwen3_5_moe_text(keys: Keys) -> Architecture:
     """Read a config whose ``model_type`` is ``qwen3_5_moe_text``, alone or nested."""
-    return _text(keys, _layers(keys, _mixture(keys)))
+    return _text(keys, _mixture(keys))
 
 
-def _text(keys: Keys, layers: tuple[Layer, ...]) -> Architecture:
+def _text(keys: Keys, mlp: FeedForward) -> Architecture:
+    """The decoder; what predicts further tokens has full attention."""
+    facts = decoder(keys, layers=_layers(keys, mlp), tied=False)
     mtp = keys.count("mtp_num_hidden_layers", default=0, least=0, most=DEEPEST)
-    return replace(decoder(keys, layers=layers, tied=False), mtp_layers=mtp)
+    layer = pre_norm_layer(_attention(keys), mlp)
+    return replace(facts, mtp_layers=mtp, mtp=layer if mtp else None)
 
 
-def _layers(keys: Keys, mlp: MoE | MLP) -> tuple[Layer, ...]:
+def _with_eyes(keys: Keys, family: str, read_text: Callable[[Keys], Architecture]) -> Architecture:
+    """The outer key rules tied embeddings, as in the class."""
+    text = read_text(part(keys, "text_config", f"{family}_text"))
+    vision = part(keys, "vision_config", f"{family}_vision", family)
+    if vision.values.get(DEEPSTACK):
+        vision.refuse(DEEPSTACK, problem="is not modelled here", accepted="an empty list")
+    tower = qwen3_tower(replace(vision, values={**vision.values, DEEPSTACK: []}))
+    tied = keys.flag("tie_word_embeddings", default=False)
+    return replace(text, tied_embeddings=tied, vision=tower)
+
+
+def _layers(keys: Keys, mlp: FeedForward) -> tuple[Layer, ...]:
     parts = {FULL: pre_norm_layer(_attention(keys), mlp), LINEAR: pre_norm_layer(_delta(keys), mlp)}
     every = keys.count("full_attention_interval", default=INTERVAL, most=DEEPEST)
     return mixed_layers(keys, parts, default=every_nth_full(layer_count(keys), every))
@@ -81,8 +111,7 @@ def _attention(keys: Keys) -> Attention:
         output_bias=bias,
         qk_norm=RMSNORM,
     )
-    rope = keys.nested("rope_parameters") if keys.values.get("rope_parameters") else keys
-    fraction = rope.fraction("partial_rotary_factor", default=ROPE_FRACTION)
+    fraction = partial_rotary(keys, default=ROPE_FRACTION)
     return replace(attention, gate="element", rope_fraction=fraction)
 
 
