@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tonnage.arch import Architecture, Layer
 from tonnage.errors import InputError
+from tonnage.plan.layout_text import chunk_layers
 from tonnage.plan.plan import Plan
 
 
@@ -72,6 +73,10 @@ def _chunk_sizes(layers: int, plan: Plan) -> list[list[int]]:
             problem=f"is more than the {layers} layers",
             accepted=f"1 to {layers}",
         )
+    if plan.pipeline_layout is not None:
+        chunks = plan.pp * plan.vpp
+        flat = chunk_layers(plan.pipeline_layout, layers=layers, chunks=chunks)
+        return [flat[start : start + plan.pp] for start in range(0, chunks, plan.pp)]
     slots = _stage_slots(layers, plan)
     for count in slots:
         if count % plan.vpp:

@@ -83,6 +83,8 @@ class Runtime:
         ring_overlap: a context-parallel ring runs under the attention of the part before.
         sharded_reduce: gradients of ZeRO-1 are reduce-scattered, bucket by bucket, or
             all-reduced whole once backward is over (nanotron).
+        scatter_gather: without sequence parallelism, a tensor-parallel rank sends its share of
+            what goes to the next stage, where it is gathered (arXiv 2104.04473, section 4.1).
         kernels: norms, activations and sums are ``fused`` kernels, or ``eager`` ones of
             PyTorch, several for each (torch.compile fuses them too).
         flash_attention: generation of the flash kernel it brings; 0: the device's usual one.
@@ -130,6 +132,7 @@ class Runtime:
     ep_overlap: float = 0.0
     ring_overlap: bool = True
     sharded_reduce: Literal["reduce-scatter", "all-reduce"] = "reduce-scatter"
+    scatter_gather: bool = False
     kernels: Literal["fused", "eager"] = "fused"
     flash_attention: int = 0
     host: Literal["eager", "graph"] = "eager"

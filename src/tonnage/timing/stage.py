@@ -70,10 +70,15 @@ def _times(
 ) -> LayerTime:
     modules = recomputed_modules(setting)
     chosen = [op for op in operations if modules.intersection(op.modules)]
+    selected = total(forward_seconds(setting, rate, op) for op in chosen)
+    if "outputs" in modules:
+        # Every second product, and half of what lies between them (torchtitan).
+        others = [op for op in operations if op.kind != "attention"]
+        selected = total(forward_seconds(setting, rate, op) for op in others) / 2
     return LayerTime(
         forward=one_pass(setting, operations, "forward", rate, cluster, layer=layer),
         backward=one_pass(setting, operations, "backward", rate, cluster, layer=layer),
-        selected=total(forward_seconds(setting, rate, op) for op in chosen),
+        selected=selected,
     )
 
 
