@@ -226,4 +226,4 @@ def test_deepseek_may_skip_experts_and_have_none_that_are_shared() -> None:
 def test_layers_of_a_kind_are_equal(name: str) -> None:
     architecture = load(name)
     assert sum(architecture.kinds().values()) == len(architecture.layers)
-    assert len(architecture.kinds()) <= 2
+    assert len(architecture.kinds()) <= 4  # Jamba: two mixers, each with an MLP or with experts
