@@ -26,6 +26,7 @@ LossRule: TypeAlias = Literal[
     "chunked",
     "linear",
 ]
+SplitRule: TypeAlias = Literal["even", "by-cost"]
 ShardingRule: TypeAlias = Literal["distributed-optimizer", "fully-sharded", "partitioned"]
 
 
@@ -76,6 +77,8 @@ class Runtime:
             launched a product, forward and backward.
         matmul_workspace: their size in bytes; 0: cuBLAS's default on the device.
         linear_workspaces: Transformer Engine's own, of 32 MiB on sm90 and later, else 4 MiB.
+        pipeline_split: stages hold equally many layers (``even``) or cost the same
+            (``by-cost``): see `tonnage.plan.layout.stages`.
         overlap_grad_reduce: gradient reduction runs under the last micro-batch's backward.
         overlap_param_gather: parameter gathers run under the forward pass.
         tp_overlap: share of tensor-parallel communication hidden behind compute, 0 to 1.
@@ -126,6 +129,7 @@ class Runtime:
     matmul_workspaces: int = 2
     matmul_workspace: int = 0
     linear_workspaces: int = 0
+    pipeline_split: SplitRule = "even"
     overlap_grad_reduce: bool = True
     overlap_param_gather: bool = True
     tp_overlap: float = 0.0

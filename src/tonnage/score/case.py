@@ -139,7 +139,7 @@ def _layout(row: Row, fields: Mapping[str, Any], layers: int) -> dict[str, Any]:
         text = named.group(1).replace("e", "E").replace("l", "L")
         return {"pipeline_layout": text}
     given = {"account_for_embedding", "account_for_loss"} & set(fields)
-    if chunks == 1 or layers % chunks == 0 or given:
+    if fields["runtime"] == "nanotron" or chunks == 1 or layers % chunks == 0 or given:
         return {}
     if (layers + 2) % chunks == 0:
         return {"account_for_embedding": True, "account_for_loss": True}

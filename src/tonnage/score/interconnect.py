@@ -28,4 +28,7 @@ def network(text: str, usual: Link, per_node: int) -> Link:
     gigabits = float(match["gigabits"]) * int(match["ports"] or 1)
     shared = match["ports"] or "per node" in match["after"] or gigabits >= _NODE_FROM
     bandwidth = gigabits / (per_node if shared else 1) * 1e9 / 8
-    return dataclasses.replace(usual, bandwidth=bandwidth, source="the row's interconnect")
+    name = "EFA" if "efa" in text else usual.name
+    return dataclasses.replace(
+        usual, name=name, bandwidth=bandwidth, source="the row's interconnect"
+    )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from tonnage.algebra import Number, ceil_div, where
+from tonnage.ledger.operation import Phase
 from tonnage.timing import constants
 
 BLOCK = 128
@@ -12,7 +11,7 @@ BLOCK = 128
 
 
 def flash_share(
-    generation: str, version: int, width: Number, phase: Literal["forward", "backward"]
+    generation: str, version: int, width: Number, phase: Phase
 ) -> Number:
     """Share of dense peak that the kernel reaches on long sequences.
 

@@ -49,6 +49,14 @@ def link_rates(cluster: Cluster) -> LinkRates:
     return constants.OTHER_LINK
 
 
+def network_hop(cluster: Cluster) -> float:
+    """Seconds of one step across nodes."""
+    for name, seconds in constants.FABRIC_HOPS.items():
+        if cluster.network.name.startswith(name):
+            return seconds
+    return constants.NETWORK_HOP
+
+
 def _steps(collective: Collective, size: Number) -> Number:
     passes = 2 if collective.kind == "all_reduce" else 1
     return passes * (size - 1)
@@ -82,7 +90,7 @@ def _across(collective: Collective, axis: Axis, cluster: Cluster) -> Number:
     hops = minimum(_steps(collective, axis.size), 4 * log2(axis.size) + 8)
     return (
         rates.start
-        + constants.NETWORK_HOP * hops
+        + network_hop(cluster) * hops
         + wire_bytes(collective, axis.size) / bandwidth
     )
 
@@ -94,7 +102,7 @@ def _exchanged(collective: Collective, axis: Axis, cluster: Cluster) -> Number:
     share = collective.bytes / axis.size
     inside = share * (near - 1) / (rates.exchange * cluster.scale_up.bandwidth)
     outside = share * (axis.size - near) / (constants.NETWORK_SHARE * cluster.network.bandwidth)
-    far = where(axis.size > near, constants.NETWORK_HOP, 0.0)
+    far = where(axis.size > near, network_hop(cluster), 0.0)
     return rates.start + far + maximum(inside, outside)
 
 
@@ -105,4 +113,4 @@ def _sent_inside(collective: Collective, cluster: Cluster) -> Number:
 
 def _sent_out(collective: Collective, cluster: Cluster) -> Number:
     wire = collective.bytes / (constants.NETWORK_SHARE * cluster.network.bandwidth)
-    return link_rates(cluster).start + constants.NETWORK_HOP + wire
+    return link_rates(cluster).start + network_hop(cluster) + wire

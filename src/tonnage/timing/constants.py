@@ -106,8 +106,12 @@ HOST_PASS: Final = 1.16e-3
 """Seconds in which an eager stack issues one layer's pass, forward or backward, however small
 the layer. Single-node steps of Megatron-DeepSpeed."""
 
-HOST_COLLECTIVE: Final = 150e-6
-"""Seconds in which the host issues one collective through torch.distributed."""
+HOST_COLLECTIVE: Final = 200e-6
+"""Seconds in which the host issues one collective into a new tensor, with the autograd
+function around it. Playbook sweep: a layer takes at least 4.3 ms, ten collectives among it."""
+
+HOST_REDUCE: Final = 20e-6
+"""The same of an all-reduce in place, which asks for neither."""
 
 COMPILED_HOST: Final = 0.5
 """Host time of a compiled layer over that of an eager one."""
@@ -198,6 +202,10 @@ NETWORK_SHARE: Final = 0.9
 
 NETWORK_HOP: Final = 8e-6
 """Seconds of one step of a ring or tree across nodes. Assumed: NCCL's own model has 4 to 14."""
+
+FABRIC_HOPS: Final[dict[str, float]] = {"EFA": 40e-6}
+"""The same of networks whose steps take longer, by the start of the link's name. Playbook
+sweep: tensor-parallel groups of 16 and 32 over nodes with EFA."""
 
 # --- overlap ----------------------------------------------------------------------------------------------
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Literal
 
-from tonnage.algebra import Number, maximum
+from tonnage.algebra import Number, maximum, total
 from tonnage.cluster import Device
 from tonnage.dtype import dtype
-from tonnage.ledger import Operation
-from tonnage.ledger.operation import Tensor, union_bytes
+from tonnage.ledger import Operation, Operations
+from tonnage.ledger.operation import Phase, Tensor, union_bytes
 from tonnage.plan import Setting
 from tonnage.timing import constants
 from tonnage.timing.attention import BLOCK, flash_share, wave_loss
@@ -81,8 +80,7 @@ def product_rates(device: Device, flops: float, wide_format: str) -> ProductRate
 def forward_seconds(setting: Setting, rate: Rates, operation: Operation) -> Number:
     """Seconds of an operation's forward pass."""
     if operation.kind == "matmul" and operation.inputs:
-        product = _product(setting, operation)
-        return _product_time(rate, operation, product) + _casts(setting, rate, operation, 1)
+        return _product_time(rate, operation, _product(setting, operation))
     if operation.kind == "attention":
         return _attention(setting, rate, operation, "forward")
     return _memory_bound(setting, rate, operation, _forward_bytes(operation))
@@ -95,10 +93,8 @@ def backward_seconds(setting: Setting, rate: Rates, operation: Operation) -> Num
     operand that has a gradient.
     """
     if operation.kind == "matmul" and operation.inputs:
-        seconds = _casts(setting, rate, operation, 1)
-        for product in _gradients(setting, operation, _product(setting, operation)):
-            seconds = seconds + _product_time(rate, operation, product)
-        return seconds
+        products = _gradients(setting, operation, _product(setting, operation))
+        return total(_product_time(rate, operation, product) for product in products)
     if operation.kind == "attention":
         return _attention(setting, rate, operation, "backward")
     moved = union_bytes(operation.saves) + union_bytes((*operation.inputs, *operation.outputs))
@@ -152,16 +148,21 @@ def _product_time(rate: Rates, operation: Operation, product: Product) -> Number
     return product_seconds(product, rate.narrow if _narrow(operation) else rate.wide)
 
 
-def _casts(setting: Setting, rate: Rates, operation: Operation, passes: int) -> Number:
-    """Casting what a narrow product reads: its input forward, its gradient backward."""
-    if not (setting.precision.quantized and _narrow(operation)):
+def cast_seconds(setting: Setting, rate: Rates, operations: Operations, phase: Phase) -> Number:
+    """Casting what narrow products read: each input once, and backward each gradient.
+
+    Products that read the same tensor share its cast.
+    """
+    if not setting.precision.quantized:
         return 0.0
-    elements = operation.inputs[0].elements
-    return passes * constants.CAST_TRAFFIC * elements / rate.memory
+    narrow = [op for op in operations if op.kind == "matmul" and _narrow(op)]
+    ends = [op.inputs[0] if phase == "forward" else op.outputs[0] for op in narrow]
+    elements = total({tensor.name: tensor.elements for tensor in ends}.values())
+    return constants.CAST_TRAFFIC * elements / rate.memory
 
 
 def _attention(
-    setting: Setting, rate: Rates, operation: Operation, phase: Literal["forward", "backward"]
+    setting: Setting, rate: Rates, operation: Operation, phase: Phase
 ) -> Number:
     """A flash kernel, by its generation's share of peak, and its inputs and outputs."""
     version = setting.plan.attention_version or 2

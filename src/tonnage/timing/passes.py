@@ -11,7 +11,7 @@ from tonnage.ledger import Operations
 from tonnage.ledger.operation import Phase
 from tonnage.plan import Setting
 from tonnage.timing import constants
-from tonnage.timing.kernel import Rates, backward_seconds, forward_seconds
+from tonnage.timing.kernel import Rates, backward_seconds, cast_seconds, forward_seconds
 from tonnage.timing.traffic import Traffic, mesh_axes
 
 AXIS_PARTS = {
@@ -55,6 +55,7 @@ def one_pass(
     """One pass of one layer, or of the embedding or the head, which the host has ready."""
     time = forward_seconds if phase == "forward" else backward_seconds
     compute = total(time(setting, rate, operation) for operation in operations)
+    compute = compute + cast_seconds(setting, rate, operations, phase)
     attention = total(
         time(setting, rate, operation) for operation in operations if "core_attn" in operation.modules
     )
@@ -92,7 +93,6 @@ def exposed_seconds(
     rings: Number = 0.0
     for item in traffic:
         seconds = item.seconds(cluster) * shares.get(item.axis.name, 1.0)
-        seconds = seconds + verification_seconds(setting, item)
         if item.axis.name == "cp":
             rings = rings + seconds
         else:
@@ -113,6 +113,10 @@ def host_seconds(setting: Setting, traffic: Iterable[Traffic]) -> Number:
     """What the host needs to issue one layer's pass; nothing where graphs replay it."""
     if setting.runtime.host == "graph" or setting.plan.cuda_graphs:
         return 0.0
-    issued = total(where(item.axis.size > 1, item.count, 0) for item in traffic)
-    layer = constants.HOST_PASS * (constants.COMPILED_HOST if setting.plan.compile else 1.0)
-    return layer + constants.HOST_COLLECTIVE * issued
+    seconds = constants.HOST_PASS * (constants.COMPILED_HOST if setting.plan.compile else 1.0)
+    for item in traffic:
+        in_place = item.collective.kind == "all_reduce"
+        once = constants.HOST_REDUCE if in_place else constants.HOST_COLLECTIVE
+        seconds = seconds + where(item.axis.size > 1, item.count * once, 0.0)
+        seconds = seconds + verification_seconds(setting, item)
+    return seconds

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tonnage.algebra import Number, total
 from tonnage.arch import Layer
 from tonnage.cluster import Cluster
+from tonnage.dtype import dtype
 from tonnage.ledger import Operations, StageLedger
 from tonnage.ledger.flops import layers_recomputed
 from tonnage.ledger.layer import recomputed_modules
@@ -37,6 +38,11 @@ class StageTime:
     exposed: dict[str, Number]
     host: Number
     traffic: tuple[Traffic, ...]
+
+    @property
+    def ahead(self) -> Number:
+        """Of a micro-batch's seconds, those of the forward pass; what is not compute shares."""
+        return self.microbatch * self.forward / (self.forward + self.backward + self.recompute)
 
     @property
     def microbatch(self) -> Number:
@@ -97,6 +103,7 @@ def stage_time(
     if ledger.head:
         loss = Pass(compute=loss_seconds(setting, rate), exposed={}, host=0.0)
         passes.append(("backward", 1, loss))
+    passes.append(("backward", 1, _accumulation(setting, ledger, rate)))
     sends = pipeline_traffic(setting, ledger)
     sent = exposed_seconds(setting, sends, cluster)
 
@@ -118,6 +125,16 @@ def stage_time(
         host=total(count * each.host for _, count, each in passes),
         traffic=(*_traffic(setting, ledger), *sends, *data_parallel_traffic(setting, ledger)),
     )
+
+
+def _accumulation(setting: Setting, ledger: StageLedger, rate: Rates) -> Pass:
+    """Adding a micro-batch's gradients to a second buffer in another format, where there is one."""
+    recipe = setting.precision
+    moved: Number = 0
+    if recipe.accumulation:
+        size = dtype(recipe.gradients).bytes + 2 * dtype(recipe.accumulation).bytes
+        moved = size * total(n * w.numel for w, n in ledger.weights() if w.trains)
+    return Pass(compute=moved / rate.memory, exposed={}, host=0.0)
 
 
 def _passes(

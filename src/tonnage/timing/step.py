@@ -51,7 +51,12 @@ def step_time(
     rate = rates(setting, cluster.device, efficiency)
     layers = layer_times(setting, ledgers, cluster, rate)
     stages = tuple(stage_time(setting, ledger, layers, cluster, rate) for ledger in ledgers)
-    pipeline = pipeline_time(setting.plan, [s.microbatch for s in stages], setting.grad_acc)
+    pipeline = pipeline_time(
+        setting.plan,
+        [stage.microbatch for stage in stages],
+        setting.grad_acc,
+        [stage.ahead for stage in stages],
+    )
     slowest = max(stages, key=lambda stage: float(stage.microbatch))
     m = setting.grad_acc
     parts = dict.fromkeys(PARTS, 0.0)
