@@ -218,7 +218,7 @@ def _communication(timed: StepTime) -> tuple[CommunicationPart, ...]:
     found: dict[tuple[str, str, int], tuple[Number, Number]] = {}
     for stage in timed.stages:
         sums: dict[tuple[str, str, int], tuple[Number, Number]] = {}
-        for item in stage.traffic:
+        for item in (*stage.traffic, *stage.replicas):
             if int(item.axis.size) == 1 or item.bytes == 0:
                 continue
             key = (str(item.collective.kind), item.axis.name, int(item.axis.size))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 
 from tonnage.arch import Architecture, Layer
 from tonnage.errors import InputError
@@ -36,7 +37,11 @@ class Stage:
 
     def kinds(self) -> dict[Layer, int]:
         """Each distinct layer and how often the stage holds it."""
-        return dict(Counter(self.layers))
+        return dict(self._kinds)
+
+    @cached_property
+    def _kinds(self) -> Counter[Layer]:
+        return Counter(self.layers)
 
 
 def stages(architecture: Architecture, plan: Plan, split: SplitRule = "even") -> tuple[Stage, ...]:

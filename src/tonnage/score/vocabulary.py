@@ -97,6 +97,13 @@ RULES: tuple[Rule, ...] = (
     _rule("optimizer", r"fused", habit_optimizer_step="fused"),
     _rule("optimizer", r"(torch\.optim\.)?(decoupled )?adamw?", optimizer="adamw"),
     # Recomputation.
+    # Megatron's examples/llama: "follows ... NeMo Framework's performance scripts".
+    _rule(
+        "recompute",
+        r"not stated \(none in the example script\)",
+        recompute="none",
+        tp_comm_overlap=True,
+    ),
     _rule("recompute", r"none.*|not set.*|not stated.*", recompute="none"),
     _rule(
         "recompute",

@@ -100,7 +100,8 @@ def _exchanged(collective: Collective, axis: Axis, cluster: Cluster) -> Number:
     rates = link_rates(cluster)
     near = ranks_inside(axis, cluster.scale_up_domain)
     share = collective.bytes / axis.size
-    inside = share * (near - 1) / (rates.exchange * cluster.scale_up.bandwidth)
+    stays = share * (near - 1) / cluster.scale_up.bandwidth
+    inside = minimum(stays / rates.low_share, rates.fill + stays / rates.exchange)
     outside = share * (axis.size - near) / (constants.NETWORK_SHARE * cluster.network.bandwidth)
     far = where(axis.size > near, network_hop(cluster), 0.0)
     return rates.start + far + maximum(inside, outside)

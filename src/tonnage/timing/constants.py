@@ -64,6 +64,10 @@ FLASH_BACKWARD: Final[dict[str, tuple[float, float, float]]] = {
 }
 """The same of the backward kernel, whose FLOPs are 2.5 times the forward's."""
 
+FLASH_WATTS: Final[dict[str, float]] = {"sm90": 700 / 989.4, "sm100": 1000 / 2250}
+"""Watts of board power for each dense bf16 TFLOP/s of the device that the shares above belong
+to (H100 SXM, B200). One with fewer watts runs its attention slower in that ratio."""
+
 FLASH_HEAD: Final = 29.0
 """Width of a head whose products take as long as its softmax: the share of peak goes with
 ``d / (d + 29)``. Playbook sweep: 330 against 400 TFLOP/s with heads of 64 and 128."""

@@ -71,3 +71,16 @@ def sustained_flops(
     if energy is None or device.tdp_watts is None:
         return ceiling
     return min(ceiling, device.tdp_watts / (energy * 1e-12))
+
+
+def attention_flops(device: Device, number_format: str) -> float:
+    """FLOP/s that flash attention's shares are of: dense peak, less where power is short.
+
+    Raises:
+        InputError: the device has no published peak for the format.
+    """
+    peak = device.peak_flops(number_format, field="precision")
+    usual = constants.FLASH_WATTS.get(generation(device))
+    if usual is None or device.tdp_watts is None:
+        return peak
+    return peak * min(1.0, device.tdp_watts / (usual * peak / 1e12))

@@ -13,7 +13,13 @@ from tonnage.ledger.operation import Phase, Tensor, union_bytes
 from tonnage.plan import Setting
 from tonnage.timing import constants
 from tonnage.timing.attention import BLOCK, flash_share, wave_loss
-from tonnage.timing.efficiency import STATED, Efficiency, generation, sustained_flops
+from tonnage.timing.efficiency import (
+    STATED,
+    Efficiency,
+    attention_flops,
+    generation,
+    sustained_flops,
+)
 from tonnage.timing.gemm import Product, ProductRates, product_seconds
 
 ASSUMED_MULTIPROCESSORS = 128
@@ -55,7 +61,7 @@ def rates(setting: Setting, device: Device, efficiency: Efficiency = STATED) -> 
     return Rates(
         narrow=dataclasses.replace(wide, flops=narrow),
         wide=wide,
-        attention=device.peak_flops(recipe.compute, field="precision"),
+        attention=attention_flops(device, recipe.compute),
         memory=device.bandwidth * constants.ELEMENTWISE_MEMORY,
         softmax=device.bandwidth * constants.SOFTMAX_MEMORY,
         generation=generation(device),

@@ -15,7 +15,7 @@ from tonnage.timing.collective import collective_seconds
 from tonnage.timing.kernel import Rates
 from tonnage.timing.passes import verification_seconds
 from tonnage.timing.stage import StageTime
-from tonnage.timing.traffic import Traffic, data_parallel_traffic
+from tonnage.timing.traffic import Traffic
 
 
 def exposed_data_parallel(
@@ -35,7 +35,7 @@ def exposed_data_parallel(
     windows = {"forward": stage.forward, "backward": stage.backward + stage.recompute}
     exposed: Number = 0.0
     for phase in ("forward", "backward"):
-        items = [t for t in data_parallel_traffic(setting, ledger) if t.collective.phase == phase]
+        items = [t for t in stage.replicas if t.collective.phase == phase]
         busy = _seconds(setting, ledger, items, cluster)
         if not hides[phase]:
             exposed = exposed + busy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, total
+from tonnage.algebra import Number, maximum, total, where
 from tonnage.arch import Layer
 from tonnage.cluster import Cluster
 from tonnage.dtype import dtype
@@ -29,7 +29,8 @@ class StageTime:
         recompute: forward work that recomputation repeats.
         exposed: communication inside a micro-batch that nothing hides, by part.
         host: that the device waits for the host.
-        traffic: all collectives of a step.
+        traffic: all collectives of a step but those of the replicas.
+        replicas: what data-parallel ranks exchange in a step.
     """
 
     forward: Number
@@ -38,11 +39,13 @@ class StageTime:
     exposed: dict[str, Number]
     host: Number
     traffic: tuple[Traffic, ...]
+    replicas: tuple[Traffic, ...]
 
     @property
     def ahead(self) -> Number:
         """Of a micro-batch's seconds, those of the forward pass; what is not compute shares."""
-        return self.microbatch * self.forward / (self.forward + self.backward + self.recompute)
+        compute = self.forward + self.backward + self.recompute
+        return where(compute > 0, self.microbatch * self.forward / maximum(compute, 1e-12), 0.0)
 
     @property
     def microbatch(self) -> Number:
@@ -123,7 +126,8 @@ def stage_time(
         recompute=compute("recompute") + selected,
         exposed=exposed,
         host=total(count * each.host for _, count, each in passes),
-        traffic=(*_traffic(setting, ledger), *sends, *data_parallel_traffic(setting, ledger)),
+        traffic=(*_traffic(setting, ledger), *sends),
+        replicas=tuple(data_parallel_traffic(setting, ledger)),
     )
 
 
