@@ -119,6 +119,7 @@ class Operation:
         frames: tensors that the calling code still refers to until this operation is done.
         passes_gradient: the gradient of its output is that of its inputs, without a copy.
         into_buffer: its outputs lie in a buffer that stays.
+        scattered: its rows are read or written in the order of an index.
         rows: of an attention core, queries times heads; None elsewhere.
     """
 
@@ -136,6 +137,7 @@ class Operation:
     frames: tuple[Tensor, ...] = ()
     passes_gradient: bool = False
     into_buffer: bool = False
+    scattered: bool = False
     rows: Number | None = None
 
 

@@ -83,6 +83,8 @@ class Runtime:
         overlap_param_gather: parameter gathers run under the forward pass.
         tp_overlap: share of tensor-parallel communication hidden behind compute, 0 to 1.
         ep_overlap: share of the experts' exchange hidden behind another micro-batch, 0 to 1.
+        permute: tokens are sorted for their experts by ``kernels`` of their own, or
+            ``in-dispatch`` (DeepEP, HybridEP).
         ring_overlap: a context-parallel ring runs under the attention of the part before.
         sharded_reduce: gradients of ZeRO-1 are reduce-scattered, bucket by bucket, or
             all-reduced whole once backward is over (nanotron).
@@ -134,6 +136,7 @@ class Runtime:
     overlap_param_gather: bool = True
     tp_overlap: float = 0.0
     ep_overlap: float = 0.0
+    permute: Literal["kernels", "in-dispatch"] = "kernels"
     ring_overlap: bool = True
     sharded_reduce: Literal["reduce-scatter", "all-reduce"] = "reduce-scatter"
     scatter_gather: bool = False

@@ -17,8 +17,8 @@ SUSTAINED_SHARE: Final = 0.814
 A100, where power is no limit: 0.81 to 0.83."""
 
 PICOJOULE_PER_FLOP: Final[dict[str, dict[str, float]]] = {
-    "sm90": {"bf16": 1.09, "fp8": 0.62},
-    "sm100": {"bf16": 1.01, "fp8": 0.435, "fp4": 0.23},
+    "sm90": {"bf16": 1.09, "fp8": 0.60},
+    "sm100": {"bf16": 1.06, "fp8": 0.41, "fp4": 0.23},
 }
 """Board energy of one FLOP of a product, by generation and format: a device that would need
 more than its power limit lowers its clock. Unit: 1e-12 J. Read off steps on H100, H200 and
@@ -77,7 +77,11 @@ FLASH_HEAD: Final = 29.0
 ELEMENTWISE_MEMORY: Final = 0.90
 """Share of memory bandwidth of norms, activations, sums and the optimizer."""
 
-SOFTMAX_MEMORY: Final = 0.48
+SCATTERED_MEMORY: Final = 0.5
+"""The same of kernels that move rows in the order of an index (a mixture's tokens on their
+way to the experts), and of the passes over probabilities and maps beside them."""
+
+SOFTMAX_MEMORY: Final = 0.55
 """The same of the softmax and dropout of unfused attention. Steps of Megatron in 2021."""
 
 ELEMENTWISE_START: Final = 1.8e-6
@@ -90,7 +94,7 @@ neighbours. Badly determined: 2.6 to 3.6."""
 
 LOSS_TRAFFIC: Final[dict[str, float]] = {
     "eager": 60.0,
-    "vocab-parallel": 111.0,
+    "vocab-parallel": 107.0,
     "vocab-parallel-fused": 40.0,
     "vocab-parallel-two-copies": 60.0,
     "in-place": 40.0,
@@ -100,7 +104,7 @@ LOSS_TRAFFIC: Final[dict[str, float]] = {
 }
 """Bytes of memory traffic of the cross-entropy, forward and backward, for each logit."""
 
-CAST_TRAFFIC: Final = 4.0
+CAST_TRAFFIC: Final = 3.0
 """Bytes to cast one element of a product's operand to 8 or 4 bits: read it in 16, write it
 along rows and along columns."""
 
@@ -221,6 +225,6 @@ EXPERT_HIDDEN: Final = 0.7
 """Share of the experts' exchange hidden where a forward pass runs beside another's backward.
 Assumed."""
 
-OVERLAP_LEAK: Final = 0.15
+OVERLAP_LEAK: Final = 0.25
 """Share of hidden data-parallel traffic that its compute still takes longer: both want the
 same multiprocessors and the same memory."""

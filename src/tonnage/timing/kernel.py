@@ -35,6 +35,7 @@ class Rates:
         wide: products that a narrow recipe leaves alone: the head, routers, scores.
         attention: dense peak FLOP/s that flash attention's share is of.
         memory: bytes per second of memory-bound operations.
+        scattered: bytes per second of kernels that follow an index.
         softmax: bytes per second of unfused softmax and dropout.
         generation: whose attention kernels it runs.
     """
@@ -43,6 +44,7 @@ class Rates:
     wide: ProductRates
     attention: float
     memory: float
+    scattered: float
     softmax: float
     generation: str
 
@@ -63,6 +65,7 @@ def rates(setting: Setting, device: Device, efficiency: Efficiency = STATED) -> 
         wide=wide,
         attention=attention_flops(device, recipe.compute),
         memory=device.bandwidth * constants.ELEMENTWISE_MEMORY,
+        scattered=device.bandwidth * constants.SCATTERED_MEMORY,
         softmax=device.bandwidth * constants.SOFTMAX_MEMORY,
         generation=generation(device),
     )
@@ -197,7 +200,8 @@ def _memory_bound(setting: Setting, rate: Rates, operation: Operation, moved: Nu
     if operation.kind == "communication":
         return 0.0
     core = "core_attn" in operation.modules
-    speed = rate.softmax if core else rate.memory
+    scattered = operation.scattered and setting.runtime.permute == "kernels"
+    speed = rate.softmax if core else rate.scattered if scattered else rate.memory
     factor = 1.0
     if setting.runtime.kernels == "eager" and not setting.plan.compile and not core:
         factor = constants.EAGER_TRAFFIC
