@@ -14,6 +14,7 @@ from tests.witness.test_parameters import (
     WIDTH,
     Config,
     agrees,
+    build,
     grouped,
     routed,
 )
@@ -300,6 +301,19 @@ def minimax(draw: st.DrawFn) -> Config:
     )
 
 
+@st.composite
+def olmo_hybrid(draw: st.DrawFn) -> Config:
+    config = with_delta(draw, draw(grouped("olmo_hybrid")))
+    kinds = {*(config.get("layer_types") or KINDS)}
+    if len(kinds) == 1:  # the class insists on both
+        config["layer_types"] = [*config["layer_types"], *KINDS]
+        config["num_hidden_layers"] += 2
+    if config["num_hidden_layers"] == 1:
+        config["num_hidden_layers"] = 2
+    del config["full_attention_interval"], config["head_dim"]
+    return {**config, "pad_token_id": None}
+
+
 FAMILIES: dict[str, st.SearchStrategy[Config]] = {
     "bamba": bamba(),
     "falcon_mamba": mamba("falcon_mamba"),
@@ -312,6 +326,7 @@ FAMILIES: dict[str, st.SearchStrategy[Config]] = {
     "mamba2": mamba2(),
     "minimax": minimax(),
     "nemotron_h": nemotron_h(),
+    "olmo_hybrid": olmo_hybrid(),
     "qwen3_5": qwen3_5("qwen3_5"),
     "qwen3_5_moe": qwen3_5("qwen3_5_moe"),
     "qwen3_5_moe_text": qwen3_5_text("qwen3_5_moe_text"),
@@ -328,3 +343,45 @@ FAMILIES: dict[str, st.SearchStrategy[Config]] = {
 def test_small_configs_equal_transformers(family: str, data: st.DataObject) -> None:
     config = data.draw(FAMILIES[family])
     agrees(config, read_config(config, name=family))
+
+
+@pytest.mark.parametrize(
+    ("family", "absent"),
+    [
+        ("bamba", ("mamba_d_head", "mamba_conv_bias", "mamba_proj_bias", "attention_bias")),
+        ("falcon_mamba", ("tie_word_embeddings", "use_bias", "use_conv_bias", "time_step_rank")),
+        ("granitemoehybrid", ("layer_types", "mamba_d_head", "mamba_conv_bias", "attention_bias")),
+        ("jamba", ("mamba_dt_rank", "mamba_conv_bias", "mamba_proj_bias", "tie_word_embeddings")),
+        ("lfm2", ("full_attn_idxs", "layer_types", "tie_word_embeddings", "conv_bias")),
+        ("lfm2", ("block_auto_adjust_ff_dim", "block_multiple_of", "block_ffn_dim_multiplier")),
+        ("lfm2_moe", ("tie_word_embeddings", "conv_bias")),
+        ("mamba", ("tie_word_embeddings", "use_bias", "use_conv_bias", "time_step_rank")),
+        ("mamba2", ("tie_word_embeddings", "use_bias", "use_conv_bias")),
+        ("minimax", ("layer_types", "tie_word_embeddings", "head_dim")),
+        ("nemotron_h", ("head_dim", "use_bias", "use_conv_bias", "mlp_bias", "moe_latent_size")),
+        ("nemotron_h", ("num_hidden_layers",)),
+        ("olmo_hybrid", ("linear_num_key_heads", "linear_num_value_heads", "layer_types")),
+        ("olmo_hybrid", ("num_key_value_heads", "linear_value_head_dim", "attention_bias")),
+        ("qwen3_5", ("tie_word_embeddings",)),
+        ("qwen3_5_text", ("head_dim", "layer_types", "full_attention_interval")),
+        ("qwen3_next", ("head_dim", "layer_types", "decoder_sparse_step", "mlp_only_layers")),
+    ],
+)
+@settings(max_examples=5, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_an_absent_key_means_what_the_class_says(
+    family: str, absent: tuple[str, ...], data: st.DataObject
+) -> None:
+    config = {k: v for k, v in data.draw(FAMILIES[family]).items() if k not in absent}
+    agrees(config, read_config(config, name=family))
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_what_transformers_writes_is_read_as_what_it_read(data: st.DataObject) -> None:
+    """Kimi Linear and Nemotron-H are written under other keys than the files on the hub have."""
+    for family in ("kimi_linear", "nemotron_h"):
+        config = data.draw(FAMILIES[family])
+        written = build(config).config.to_dict()
+        again = read_config(written, name=family)
+        assert again.layers == read_config(config, name=family).layers

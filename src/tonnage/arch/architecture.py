@@ -41,7 +41,7 @@ class Architecture:
             apart: transformers' classes leave them out.
         mtp: the layer that each of them has behind its projection; None where there are
             none, or where it is not known.
-        streams: parallel residual streams that a learnt mixture joins before the head; 1:
+        streams: parallel residual streams that a learnt mixture joins before the head; 0:
             a plain residual.
         per_layer_vocab: rows of a second token embedding, which feeds every layer an input
             of its own (Gemma 4); 0: there is none.
@@ -65,7 +65,7 @@ class Architecture:
     logits_softcap: bool = False
     mtp_layers: int = 0
     mtp: Layer | None = None
-    streams: int = 1
+    streams: int = 0
     per_layer_vocab: int = 0
     vision: VisionTower | None = None
     source: str = ""
@@ -73,6 +73,12 @@ class Architecture:
     def kinds(self) -> dict[Layer, int]:
         """Each distinct layer and how often it occurs, in order of first appearance."""
         return dict(Counter(self.layers))
+
+    @property
+    def has_indexer(self) -> bool:
+        """Whether an indexer picks what any layer sees."""
+        mixers = (layer.mixer for layer in self.layers)
+        return any(getattr(mixer, "indexer", None) is not None for mixer in mixers)
 
     @property
     def is_moe(self) -> bool:

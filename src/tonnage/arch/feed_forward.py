@@ -36,6 +36,8 @@ class MoE:
         shared: the MLP that every token visits beside the routed ones, or None.
         shared_gate: the shared expert's output is scaled by a learnt gate (Qwen2-MoE).
         router_bias: the router projection has a bias.
+        router_fp32: the class of transformers keeps the router's weight, and computes its
+            scores, in fp32 (DeepSeek).
         latent: width that tokens are projected to before they are sent to the experts, and
             back from (Nemotron 3 Super); None: experts read the hidden state.
         latent_bias: biases on these two projections.
@@ -53,6 +55,7 @@ class MoE:
     shared: MLP | None = None
     shared_gate: bool = False
     router_bias: bool = False
+    router_fp32: bool = False
     latent: int | None = None
     latent_bias: bool = False
     router_norm: Norm | None = None

@@ -28,7 +28,7 @@ class Layer:
         dropout: probability of dropout before each residual sum.
         layer_scale: the output of each part is scaled by a learnt weight a channel (CaiT).
         streams: parallel residual streams, mixed by hyper-connections around each part
-            (arXiv 2512.24880); 1: a plain residual.
+            (arXiv 2512.24880); 0: a plain residual.
         per_layer_input: width of an embedding of the token that enters after the
             feed-forward part (Gemma 4); None: there is none.
     """
@@ -42,5 +42,5 @@ class Layer:
     parallel: bool = False
     dropout: float = 0.0
     layer_scale: bool = False
-    streams: int = 1
+    streams: int = 0
     per_layer_input: int | None = None

@@ -34,6 +34,12 @@ VERBS = {
         "Every blank of the plan is filled in, and the answer says with what. Exit code 3 means "
         "that the run does not fit; the answer is printed all the same.",
     ),
+    "dryrun": (
+        "tonnage.cli.dryrun:dryrun",
+        "Run one training step on fake tensors with PyTorch, and hold the ledger to it.\n\n"
+        "Needs the torch extra and no accelerator. One rank of transformers' own class, or "
+        "path/to/file.py:function for a step of your own.",
+    ),
     "score": (
         "tonnage.cli.score:score",
         "Hold the predictor to measured runs: errors by family, fits, and choice of plan.",

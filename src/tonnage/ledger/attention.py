@@ -64,6 +64,7 @@ def _core(spec: Attention) -> Core:
             top_k=spec.top_k,
         ),
         softcap=spec.softcap,
+        softmax_fp32=spec.softmax_fp32,
         sinks=spec.sinks,
         relative_buckets=spec.relative_buckets,
         dropout=spec.dropout,
@@ -98,6 +99,7 @@ def _project(setting: Setting, spec: Attention, rows: Rows) -> tuple[Operations,
             split="column",
             bias=spec.qkv_bias,
             target=f"{letter}_proj",
+            part_of="attention.qkv" if spec.one_projection else None,
         )
         done, tensors[letter] = linear(setting, part, rows if letter == "q" else outside)
         operations.extend(done)

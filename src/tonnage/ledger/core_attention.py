@@ -25,6 +25,7 @@ class Core:
         sight: which keys a query sees.
         far: which compressed blocks it sees beside them, or None.
         softcap: scores are capped by a tanh.
+        softmax_fp32: unfused, the softmax is asked for in fp32.
         sinks: each head has a learnt score in the softmax, which no value follows.
         relative_buckets: rows of a table of biases by distance that scores are added to.
         dropout: probability of dropout on the attention weights.
@@ -38,6 +39,7 @@ class Core:
     sight: Sight = ALL_BEFORE
     far: Sight | None = None
     softcap: bool = False
+    softmax_fp32: bool = True
     sinks: bool = False
     relative_buckets: Number = 0
     dropout: float = 0.0
@@ -214,9 +216,11 @@ def _softmax(setting: Setting, core: Core, scores: Tensor) -> tuple[Operations, 
     if core.sinks:
         columns = columns + setting.tokens * exact_div(core.heads, setting.tp)
     probabilities = Tensor(name="attention.probabilities", elements=columns, format=setting.format)
-    saves = [probabilities]
-    if setting.runtime.softmax == "fp32" and setting.format != "fp32":
-        saves.append(probabilities.cast("attention.probabilities_fp32", "fp32"))
+    # A softmax keeps its result; what is cast from that is kept by whoever reads it. Under
+    # autocast an fp32 mask widens the scores, whatever the class asks for.
+    asked = core.softmax_fp32 or setting.casts
+    wide = asked and setting.runtime.softmax == "fp32" and setting.format != "fp32"
+    saves = [probabilities.cast("attention.probabilities_fp32", "fp32") if wide else probabilities]
     if core.softcap:
         saves.append(scores.cast("attention.softcap_tanh", setting.format))
     operations = [

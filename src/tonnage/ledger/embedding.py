@@ -82,7 +82,7 @@ def _streams(
     if architecture.per_layer_vocab:
         width = architecture.layers[0].per_layer_input
         operations.extend(per_layer_table(setting, width, stream))
-    if architecture.streams > 1:
+    if architecture.streams:
         wide = Tensor(
             name="embedding.streams",
             elements=stream.elements * architecture.streams,

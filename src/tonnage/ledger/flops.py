@@ -15,7 +15,7 @@ from tonnage.algebra import Number, total
 from tonnage.arch import Layer
 from tonnage.ledger.layer import recomputed_flops
 from tonnage.ledger.model import stage_ledgers, whole, whole_stage
-from tonnage.ledger.operation import forward_flops
+from tonnage.ledger.operation import Operations, forward_flops
 from tonnage.plan import Setting, Stage
 
 
@@ -49,10 +49,22 @@ def sequence_flops(setting: Setting, stages: tuple[Stage, ...], *, causal: bool)
         backward = total(op.flops_backward for op in operations)
         model = model + counts[layer] * (forward_flops(operations) + backward)
         extra = extra + counts[layer] * recomputed_flops(setting, operations)
-        extra = extra + again.get(layer, 0) * forward_flops(operations)
+        extra = extra + again.get(layer, 0) * forward_flops(run_again(setting, operations))
     ends = (*ledger.embedding, *ledger.head)
     model = model + total(op.flops + op.flops_backward for op in ends)
     return ModelFlops(model=model, hardware=model + extra)
+
+
+def run_again(setting: Setting, operations: Operations) -> Operations:
+    """What full recomputation of a layer runs.
+
+    One that stops early ends as soon as the last tensor is back that backward needs: what
+    comes after is not run, nor is a last product, which needs its input alone.
+    """
+    if setting.runtime.recompute_ends != "early":
+        return operations
+    needed = max(index for index, operation in enumerate(operations) if operation.saves)
+    return operations[:needed]
 
 
 def layers_recomputed(setting: Setting, stages: tuple[Stage, ...]) -> dict[Layer, int]:

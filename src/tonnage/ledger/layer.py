@@ -59,7 +59,7 @@ def layer_input(setting: Setting) -> Tensor:
     architecture = setting.architecture
     return Tensor(
         name="layer.input",
-        elements=setting.shard_tokens * architecture.hidden * architecture.streams,
+        elements=setting.shard_tokens * architecture.hidden * (architecture.streams or 1),
         format=setting.stream,
     )
 
@@ -76,7 +76,7 @@ class _Stream:
 
     def enter(self, name: str) -> Tensor:
         """What a part reads: the residual, or one mixture of its streams."""
-        if self.layer.streams == 1:
+        if not self.layer.streams:
             return self.residual
         done, narrow, self._mixed = collapse(self.setting, self.layer.streams, self.residual, name)
         self.operations.extend(done)
@@ -101,7 +101,7 @@ class _Stream:
         if self.layer.layer_scale:
             done, branch = _scale(self.setting, branch, f"{name}_scale")
             self.operations.append(done)
-        if self.layer.streams == 1:
+        if not self.layer.streams:
             dropout = self.layer.dropout
             summed, self.residual = residual(
                 self.setting, name=name, branch=branch, stream=self.residual, dropout=dropout

@@ -29,6 +29,7 @@ class Linear:
         target: its name among LoRA targets; None: adapters leave it alone.
         modules: names under which recomputation may pick it.
         narrow: whether an FP8 or FP4 recipe applies (not to routers and the head).
+        part_of: the layer that it is a part of, where a class has one layer for several.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Linear:
     target: str | None = None
     modules: tuple[str, ...] = ()
     narrow: bool = True
+    part_of: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +131,7 @@ def _kept_operands(
         return (kept.copy(f"{kept.name}.{recipe.quantized}", recipe.quantized),)
     if setting.casts:
         # torch.autocast casts call by call: each layer keeps copies of its own.
-        cast_input = kept.copy(f"{spec.name}.input_cast", recipe.compute)
+        cast_input = kept.copy(f"{spec.part_of or spec.name}.input_cast", recipe.compute)
         operand = cast_input if kept.format != recipe.compute else kept
         return (operand, _cast_weight(setting, spec, weight))
     return (kept,)

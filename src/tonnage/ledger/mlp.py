@@ -8,6 +8,12 @@ from tonnage.ledger.linear import Linear, Rows, gather, linear, scatter
 from tonnage.ledger.operation import Operation, Operations, Tensor
 from tonnage.plan import Setting
 
+PYTHON_STEPS = {"gelu_new": 3, "quick_gelu": 1}
+"""Tensors that activations written in Python keep beside input and output (transformers).
+
+``gelu_new`` keeps x/2, the tanh and 1 + tanh; ``quick_gelu`` the sigmoid.
+"""
+
 
 def mlp(
     setting: Setting, spec: MLP, normed: Tensor, name: str = "mlp", module: str = "mlp"
@@ -93,7 +99,13 @@ def feed_forward(
 
 
 def _kept_by_activation(setting: Setting, spec: MLP, name: str, gate: Tensor) -> tuple[Tensor, ...]:
-    """An activation and product written apart keep the activation's output for the product."""
-    if spec.gated and setting.runtime.activation == "eager":
-        return (gate.cast(f"{name}.gate_activated", setting.format),)
-    return ()
+    """What unfused activations keep beside their input and the block's last product's.
+
+    A product written apart keeps the activation's output. An activation that is itself
+    written in Python keeps its intermediates.
+    """
+    if setting.runtime.activation != "eager":
+        return ()
+    inside = [f"step{step}" for step in range(PYTHON_STEPS.get(spec.activation, 0))]
+    names = [*inside, "gate_activated"] if spec.gated else inside
+    return tuple(gate.cast(f"{name}.{each}", setting.format) for each in names)

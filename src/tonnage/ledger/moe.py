@@ -41,10 +41,11 @@ def moe(setting: Setting, spec: MoE, normed: Tensor, stream: Tensor) -> tuple[Op
         The operations, and the branch ``[shard_tokens, hidden]`` before its residual sum.
     """
     copies = routed_tokens(setting, spec)
+    inside = _experts_setting(setting)
     before, read = _normed(setting, spec.router_norm, "moe.router_norm", stream, normed)
     routing = (*before, *_router(setting, spec, read))
     own, read = _normed(setting, spec.input_norm, "moe.input_norm", stream, normed)
-    route = _route(setting, spec, copies)
+    route = _route(inside, spec, copies)
     arrived = route.sorted
     rows = Rows(
         read=arrived,
@@ -56,7 +57,7 @@ def moe(setting: Setting, spec: MoE, normed: Tensor, stream: Tensor) -> tuple[Op
     )
     width = _width(setting, spec)
     experts, output = feed_forward(
-        setting, spec.expert, rows, name="moe.expert", module=MODULE, width=width
+        inside, spec.expert, rows, name="moe.expert", module=MODULE, width=width
     )
     inward, sent = _latent(setting, spec, read, "moe.latent_down")
     combined = Tensor(
@@ -77,6 +78,19 @@ def _normed(
         return (), otherwise
     width = setting.architecture.hidden
     return norm(setting, rule, name=name, read=read, width=width, modules=(MODULE,))
+
+
+def _experts_setting(setting: Setting) -> Setting:
+    """The setting of the experts' products.
+
+    torch.autocast does not know the grouped product, so experts read and write the format
+    of their weights, and cast nothing.
+    """
+    if not (setting.casts and setting.runtime.routing == "index"):
+        return setting
+    stored = setting.precision.weights
+    uncast = dataclasses.replace(setting.precision, compute=stored, activations=stored)
+    return dataclasses.replace(setting, precision=uncast)
 
 
 def _width(setting: Setting, spec: MoE) -> Number:
@@ -127,8 +141,13 @@ def _router(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
         modules=(MODULE,),
         narrow=False,
     )
-    rows = Rows(read=normed, kept=normed, tokens=tokens, degree=1)
+    wide = spec.router_fp32 and setting.runtime.routing == "index"
+    copied = wide and not setting.casts and normed.format != "fp32"
+    kept = normed.cast("moe.router.input_fp32", "fp32") if copied else normed
+    rows = Rows(read=normed, kept=kept, tokens=tokens, degree=1)
     scored, logits = linear(setting, gate, rows)
+    if wide:
+        scored = tuple(_in_fp32(operation) for operation in scored)
     scores = tokens * spec.experts
     saves: tuple[Tensor, ...]
     if setting.runtime.routing == "map":
@@ -139,11 +158,7 @@ def _router(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
             Tensor(name="moe.router.rows", elements=2 * scores + tokens, format="fp32"),
         )
     else:
-        # Softmax or sigmoid in fp32, the chosen weights, and four int64 index tensors.
-        saves = (
-            Tensor(name="moe.router.scores", elements=scores, format="fp32"),
-            Tensor(name="moe.router.indices", elements=9 * tokens * spec.top_k, format="fp32"),
-        )
+        saves = _indexed(setting, spec, "fp32" if not (wide and setting.casts) else setting.format)
     factors = Weight(
         name="moe.router.expert_scale",
         shape=(spec.experts,),
@@ -158,6 +173,31 @@ def _router(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
         modules=(MODULE,),
     )
     return (*scored, choose)
+
+
+def _indexed(setting: Setting, spec: MoE, scores_format: str) -> tuple[Tensor, ...]:
+    """What a router that hands out indices keeps.
+
+    The scores; the chosen ones as they are picked and as they are sorted, and their sum, all
+    in the scores' format: fp32, unless autocast made the product narrow and nobody asked for
+    more. Four int64 indices a copy, and where each expert's rows end.
+    """
+    copies = setting.shard_tokens * spec.top_k
+    chosen = 2 * copies + setting.shard_tokens
+    return (
+        Tensor(
+            name="moe.router.scores",
+            elements=setting.shard_tokens * spec.experts + chosen,
+            format=scores_format,
+        ),
+        Tensor(name="moe.router.indices", elements=8 * copies, format="fp32"),
+        Tensor(name="moe.router.ends", elements=spec.experts, format="fp32"),
+    )
+
+
+def _in_fp32(operation: Operation) -> Operation:
+    weights = tuple(dataclasses.replace(weight, format="fp32") for weight in operation.weights)
+    return dataclasses.replace(operation, weights=weights)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +233,8 @@ def _route(setting: Setting, spec: MoE, arriving: Number) -> _Route:
 def _dispatch(setting: Setting, route: _Route, normed: Tensor) -> Operations:
     """Permute tokens by expert, send them, and sort what arrives by local expert."""
     if setting.runtime.routing == "index":
-        return (_step("moe.dispatch", (normed,), (route.sorted,), scattered=True),)
+        sent = _exchange(setting, route, "moe.dispatch", route.permuted, route.sorted, inward=True)
+        return (_step("moe.gather", (normed,), (route.sorted,), scattered=True), _wire(sent))
     return (
         _step("moe.permute", (normed,), (route.permuted,), scattered=True),
         _exchange(setting, route, "moe.dispatch", route.permuted, route.received, inward=True),
@@ -208,7 +249,11 @@ def _combine(setting: Setting, route: _Route, output: Tensor, branch: Tensor) ->
     come back. Where probabilities are applied after the experts, the outputs are kept.
     """
     if setting.runtime.routing == "index":
-        return (_step("moe.combine", (output,), (branch,), saves=(output,), scattered=True),)
+        sent = _exchange(setting, route, "moe.combine", output, route.permuted, inward=False)
+        return (
+            _wire(sent),
+            _step("moe.sum", (output,), (branch,), saves=(output,), scattered=True),
+        )
     unsorted = route.received.cast("moe.unsorted", output.format)
     returned = route.permuted.cast("moe.returned", output.format)
     back = _exchange(setting, route, "moe.combine", unsorted, returned, inward=False)
@@ -217,6 +262,11 @@ def _combine(setting: Setting, route: _Route, output: Tensor, branch: Tensor) ->
         dataclasses.replace(back, frames=(route.permuted, route.received, output)),
         _step("moe.unpermute", (returned,), (branch,), scattered=True),
     )
+
+
+def _wire(exchange: Operation) -> Operation:
+    """An exchange without tensors of its own: what it brings is what is there already."""
+    return dataclasses.replace(exchange, inputs=(), outputs=())
 
 
 def _step(

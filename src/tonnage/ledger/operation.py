@@ -61,6 +61,7 @@ class Weight:
         base: a linear weight inside a layer, which QLoRA quantises.
         narrow: a linear weight that FP8 and FP4 recipes keep quantised copies of.
         embedding: a lookup table or the head, which Muon leaves to AdamW.
+        format: that of the weight, its gradient and its states, where it is not the recipe's.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Weight:
     base: bool = False
     narrow: bool = False
     embedding: bool = False
+    format: str | None = None
 
     @property
     def numel(self) -> Number:

@@ -9,6 +9,7 @@ from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger, loss_bytes
 from tonnage.ledger.embedding import token_table
 from tonnage.ledger.operation import union_bytes
+from tonnage.ledger.shared import shared_tensors
 from tonnage.memory.activations import kept_by_chunk, transients
 from tonnage.memory.buffers import communication_buffers
 from tonnage.memory.schedule import live_per_chunk
@@ -137,7 +138,8 @@ def _live_activations(setting: Setting, ledger: StageLedger) -> Number:
     )
     before = union_bytes(tensor for op in ledger.embedding for tensor in op.saves)
     after = union_bytes(tensor for op in ledger.head for tensor in op.saves)
-    return inside + live[0] * before + live[-1] * after
+    shared = union_bytes(shared_tensors(setting))
+    return inside + live[0] * (before + shared) + live[-1] * after
 
 
 def _one_microbatch(setting: Setting, ledger: StageLedger) -> Number:

@@ -46,6 +46,8 @@ class Runtime:
         norm_in_linear: the norm before a linear layer is part of it (Transformer Engine), and
             recomputing norms leaves it alone.
         norm_statistics: whether the statistics are counted (the 2022 paper neglects them).
+        layernorm_statistics: format of a LayerNorm's mean and deviation: ``fp32`` (CUDA kernels)
+            or that of its ``input`` (PyTorch's CPU kernel).
         activation: a ``fused`` gated activation saves its input only; ``eager`` also its output
             before the product.
         qkv: ``fused``: one projection, whose storage lives as long as any of q, k and v;
@@ -55,6 +57,10 @@ class Runtime:
             transposed copy of its output beside the one that is handed on.
         autocast: torch.autocast casts fp32 weights and inputs per linear layer and keeps the
             copies for backward; else a sharding engine hands out weights already cast.
+        shared_tensors: rotary tables, masks and positions are made once a micro-batch and kept
+            by the layers that read them: see `tonnage.ledger.shared`.
+        recompute_ends: full recomputation runs the ``whole`` layer, or ends ``early``, with the
+            last tensor that backward needs (torch.utils.checkpoint without reentry).
         routing: a mixture of experts keeps a token-to-expert ``map`` (Megatron), or ``index``
             tensors and the experts' outputs (Hugging Face).
         loss: how the cross-entropy is computed: see `tonnage.ledger.head`.
@@ -109,11 +115,14 @@ class Runtime:
     norm: Literal["fused", "eager"] = "fused"
     norm_in_linear: bool = False
     norm_statistics: bool = True
+    layernorm_statistics: Literal["fp32", "input"] = "fp32"
     activation: Literal["fused", "eager"] = "fused"
     qkv: Literal["fused", "separate"] = "separate"
     softmax: Literal["compute", "fp32"] = "compute"
     attention_layout: Literal["bshd", "sbhd"] = "bshd"
     autocast: bool = False
+    shared_tensors: bool = False
+    recompute_ends: Literal["whole", "early"] = "whole"
     routing: Literal["map", "index"] = "index"
     loss: LossRule = "eager"
     vocab_multiple: int = 1

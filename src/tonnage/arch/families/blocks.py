@@ -149,28 +149,29 @@ def mixture(
     return MoE(experts=experts, top_k=top_k, expert=expert, shared=shared)
 
 
-def shared_mixture(keys: Keys, *, mlp_bias: bool = False) -> MoE:
+def shared_mixture(keys: Keys, *, mlp_bias: bool = False, router_fp32: bool = True) -> MoE:
     """A mixture under DeepSeek's names: ``n_shared_experts`` beside ``n_routed_experts``.
 
     Shared experts are one MLP as wide as all of them; only its projections can have biases.
     The bias that balances the router is moved by a rule and not by gradients: a buffer, not
-    a parameter.
+    a parameter. The classes of transformers keep the router itself in fp32 (not V4's).
     """
     expert = gated_mlp(keys, width="moe_intermediate_size")
     keys.require("n_shared_experts")  # null is none
     count = keys.optional_count("n_shared_experts")
     width = (count or 0) * expert.intermediate
-    return mixture(
+    routed = mixture(
         keys,
         experts=keys.count("n_routed_experts", "num_local_experts"),
         expert=expert,
         shared=replace(expert, intermediate=width, bias=mlp_bias) if width else None,
     )
+    return replace(routed, router_fp32=router_fp32)
 
 
-def pre_norm_layer(mixer: Mixer, mlp: MLP | MoE) -> Layer:
+def pre_norm_layer(mixer: Mixer, mlp: MLP | MoE, *, norm: Norm = RMSNORM) -> Layer:
     """The layer that most families share: an RMSNorm before each of the two parts."""
-    return Layer(mixer=mixer, mlp=mlp, mixer_norm=RMSNORM, mlp_norm=RMSNORM)
+    return Layer(mixer=mixer, mlp=mlp, mixer_norm=norm, mlp_norm=norm)
 
 
 def layer_types(keys: Keys, *, default: Iterable[str]) -> tuple[str, ...]:

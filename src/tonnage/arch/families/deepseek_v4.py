@@ -19,7 +19,7 @@ from tonnage.arch.families.blocks import (
     multi_token_prediction,
     shared_mixture,
 )
-from tonnage.arch.keys import DEEPEST, Keys
+from tonnage.arch.keys import Keys
 from tonnage.arch.layer import Layer
 from tonnage.arch.mixer import CompressedAttention, Indexer
 from tonnage.arch.norm import RMSNORM
@@ -39,40 +39,34 @@ def read(keys: Keys) -> Architecture:
     if keys.count("n_shared_experts") != 1:
         keys.refuse("n_shared_experts", problem="is not modelled", accepted="1")
     streams = keys.count("hc_mult")
-    count = layer_count(keys)
-    kinds, further = _kinds(keys, count)
-    moe = shared_mixture(keys)
-    layer_of = {
-        kind: Layer(
+    moe = shared_mixture(keys, router_fp32=False)
+    layers = tuple(
+        Layer(
             mixer=_attention(keys, kind),
             mlp=moe,
             mixer_norm=RMSNORM,
             mlp_norm=RMSNORM,
             streams=streams,
         )
-        for kind in dict.fromkeys((*kinds, *further))
-    }
-    facts = decoder(keys, layers=tuple(layer_of[kind] for kind in kinds), tied=False)
-    facts = multi_token_prediction(keys, facts, layer_of[(*further, *kinds)[0]])
-    known = len({*further}) == 1
-    return replace(facts, streams=streams, mtp=facts.mtp if known else None)
+        for kind in _kinds(keys, layer_count(keys))
+    )
+    facts = multi_token_prediction(keys, decoder(keys, layers=layers, tied=False), layers[-1])
+    # How predictors join several streams is published nowhere that could be checked.
+    return replace(facts, streams=streams, mtp=None)
 
 
-def _kinds(keys: Keys, count: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The kind of each layer, and of each predictor's where the file has a ratio for them too."""
+def _kinds(keys: Keys, count: int) -> tuple[str, ...]:
+    """``layer_types``, or a ratio for each layer (and for each predictor: these are cut off)."""
     kinds = keys.words("layer_types", length=count)
-    if kinds is not None:
-        if not {*kinds} <= {SLIDING, SPARSE, HEAVY}:
-            accepted = f"{SLIDING}, {SPARSE}, {HEAVY}"
-            keys.refuse("layer_types", problem="is not modelled", accepted=accepted)
-        return kinds, ()
-    given = keys.values.get("compress_ratios")
-    length = max(len(given), count) if isinstance(given, list) else count
-    ratios = keys.counts("compress_ratios", least=0, length=min(length, DEEPEST))
-    if not {*ratios} <= {*KIND_OF_RATIO}:
-        keys.refuse("compress_ratios", problem="is not modelled", accepted="0, 4 and 128")
-    named = tuple(KIND_OF_RATIO[ratio] for ratio in ratios)
-    return named[:count], named[count:]
+    if kinds is None:
+        ratios = keys.counts("compress_ratios", least=0, length=count)
+        if not {*ratios} <= {*KIND_OF_RATIO}:
+            keys.refuse("compress_ratios", problem="is not modelled", accepted="0, 4 and 128")
+        return tuple(KIND_OF_RATIO[ratio] for ratio in ratios)
+    if not {*kinds} <= {SLIDING, SPARSE, HEAVY}:
+        accepted = f"{SLIDING}, {SPARSE}, {HEAVY}"
+        keys.refuse("layer_types", problem="is not modelled", accepted=accepted)
+    return kinds
 
 
 def _attention(keys: Keys, kind: str) -> CompressedAttention:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from tonnage.arch.families.blocks import FULL
+from tonnage.arch.families.blocks import FULL, activation
 from tonnage.arch.families.mamba import even_groups
 from tonnage.arch.keys import Keys
 from tonnage.arch.layer import Layer
-from tonnage.arch.recurrent import Mamba2
+from tonnage.arch.recurrent import GatedDelta, Mamba2
 
 LINEAR: Final = "linear_attention"
 OLDER_NAMES: Final = {"attention": FULL, "mamba": LINEAR}
@@ -46,6 +46,40 @@ def mixed_layers(
 def every_nth_full(count: int, every: int) -> tuple[str, ...]:
     """Every ``every``-th layer has full attention, the others a linear mixer."""
     return tuple(LINEAR if (i + 1) % every else FULL for i in range(count))
+
+
+def gated_delta(
+    keys: Keys,
+    *,
+    heads_default: int | None = None,
+    key_width_default: int | None = None,
+    value_width_default: int | None = None,
+) -> GatedDelta:
+    """Gated DeltaNet under the names that Qwen3-Next gave its keys.
+
+    Args:
+        keys: the config.
+        heads_default: heads of a config that does not say.
+        key_width_default: width of a query or key head of a config that does not say.
+        value_width_default: width of a value head of a config that does not say.
+    """
+    activation(keys, "hidden_act", default="silu")
+    key_heads = keys.count("linear_num_key_heads", default=heads_default)
+    value_heads = keys.count("linear_num_value_heads", default=heads_default)
+    if value_heads % key_heads:
+        keys.fail(
+            "linear_num_value_heads",
+            value_heads,
+            problem=f"is no multiple of the {key_heads} key heads",
+            accepted=f"a multiple of {key_heads}",
+        )
+    return GatedDelta(
+        key_heads=key_heads,
+        value_heads=value_heads,
+        key_head_dim=keys.count("linear_key_head_dim", default=key_width_default),
+        value_head_dim=keys.count("linear_value_head_dim", default=value_width_default),
+        conv_kernel=keys.count("linear_conv_kernel_dim"),
+    )
 
 
 def refuse_tied(keys: Keys) -> None:

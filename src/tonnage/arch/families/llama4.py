@@ -34,12 +34,11 @@ PIXEL_SHUFFLE: Final = 0.5
 
 def read(keys: Keys) -> Architecture:
     """Read a config whose ``model_type`` is ``llama4``; without a tower it is the text alone."""
-    text = read_text(part(keys, "text_config", "llama4_text"))
-    tied = keys.flag("tie_word_embeddings", default=False) or text.tied_embeddings
+    text = read_text(part(keys, "text_config", "llama4_text"))  # its own key ties the head
     if keys.values.get("vision_config") is None:
-        return replace(text, tied_embeddings=tied)
+        return text
     tower = _tower(part(keys, "vision_config", "llama4_vision_model"), decoder=text.hidden)
-    return replace(text, tied_embeddings=tied, vision=tower)
+    return replace(text, vision=tower)
 
 
 def read_text(keys: Keys) -> Architecture:

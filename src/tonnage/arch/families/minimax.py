@@ -141,7 +141,7 @@ def _tower(keys: Keys, outer: Keys, decoder: int) -> VisionTower:
         rope=True,
     )
     wide = outer.count("projector_hidden_size")
-    square = wide * keys.count("spatial_merge_size", default=2) ** 2
+    square = decoder * keys.count("spatial_merge_size", default=2) ** 2
     return VisionTower(
         hidden=hidden,
         layers=(layer,) * layer_count(keys),

@@ -16,7 +16,6 @@ from tonnage.arch.families.blocks import (
     activation,
     decoder,
     grouped_query_attention,
-    layer_count,
     mixture,
 )
 from tonnage.arch.families.hybrid_blocks import LINEAR, mixed_layers, refuse_tied
@@ -54,8 +53,11 @@ def read(keys: Keys) -> Architecture:
 def _kinds(keys: Keys) -> tuple[str, ...]:
     """The kinds of all layers, from the list or from the pattern of letters."""
     for name in ("layers_block_type", "layer_types"):
-        if keys.values.get(name) is not None:
-            return tuple(keys.words(name, length=layer_count(keys)) or ())
+        given = keys.values.get(name)
+        if given is not None:
+            length = len(given) if isinstance(given, list | tuple) else 1
+            length = keys.count("num_hidden_layers", default=length, most=DEEPEST)
+            return keys.words(name, length=length) or ()
     pattern = keys.word("hybrid_override_pattern")
     odd = sorted({*pattern} - {*LETTERS})
     if odd:

@@ -13,7 +13,6 @@ from typing import Final
 from tonnage.arch.architecture import Architecture
 from tonnage.arch.families.blocks import (
     FULL,
-    activation,
     decoder,
     gated_mlp,
     grouped_query_attention,
@@ -22,15 +21,14 @@ from tonnage.arch.families.blocks import (
     partial_rotary,
     pre_norm_layer,
 )
-from tonnage.arch.families.hybrid_blocks import LINEAR, every_nth_full, mixed_layers
+from tonnage.arch.families.hybrid_blocks import LINEAR, every_nth_full, gated_delta, mixed_layers
 from tonnage.arch.families.qwen_vl import qwen3_tower
 from tonnage.arch.families.towers import part
 from tonnage.arch.feed_forward import FeedForward, MoE
 from tonnage.arch.keys import DEEPEST, Keys
 from tonnage.arch.layer import Layer
 from tonnage.arch.mixer import Attention
-from tonnage.arch.norm import RMSNORM
-from tonnage.arch.recurrent import GatedDelta
+from tonnage.arch.norm import CENTRED_RMSNORM
 
 HEAD_DIM: Final = 256
 INTERVAL: Final = 4
@@ -51,7 +49,7 @@ def read_qwen3_next(keys: Keys) -> Architecture:
     # A model whose layers all route needs no width for dense ones.
     dense = sparse if all(routes) else _layers(keys, gated_mlp(keys))
     layers = tuple((sparse if route else dense)[i] for i, route in enumerate(routes))
-    return decoder(keys, layers=layers, tied=False)
+    return decoder(keys, layers=layers, tied=False, final_norm=CENTRED_RMSNORM)
 
 
 def read_qwen3_5(keys: Keys) -> Architecture:
@@ -76,9 +74,9 @@ def read_qwen3_5_moe_text(keys: Keys) -> Architecture:
 
 def _text(keys: Keys, mlp: FeedForward) -> Architecture:
     """The decoder; what predicts further tokens has full attention."""
-    facts = decoder(keys, layers=_layers(keys, mlp), tied=False)
+    facts = decoder(keys, layers=_layers(keys, mlp), tied=False, final_norm=CENTRED_RMSNORM)
     mtp = keys.count("mtp_num_hidden_layers", default=0, least=0, most=DEEPEST)
-    layer = pre_norm_layer(_attention(keys), mlp)
+    layer = pre_norm_layer(_attention(keys), mlp, norm=CENTRED_RMSNORM)
     return replace(facts, mtp_layers=mtp, mtp=layer if mtp else None)
 
 
@@ -94,7 +92,8 @@ def _with_eyes(keys: Keys, family: str, read_text: Callable[[Keys], Architecture
 
 
 def _layers(keys: Keys, mlp: FeedForward) -> tuple[Layer, ...]:
-    parts = {FULL: pre_norm_layer(_attention(keys), mlp), LINEAR: pre_norm_layer(_delta(keys), mlp)}
+    mixers = ((FULL, _attention(keys)), (LINEAR, gated_delta(keys)))
+    parts = {kind: pre_norm_layer(mixer, mlp, norm=CENTRED_RMSNORM) for kind, mixer in mixers}
     every = keys.count("full_attention_interval", default=INTERVAL, most=DEEPEST)
     return mixed_layers(keys, parts, default=every_nth_full(layer_count(keys), every))
 
@@ -109,30 +108,10 @@ def _attention(keys: Keys) -> Attention:
         head_dim_default=HEAD_DIM,
         qkv_bias=bias,
         output_bias=bias,
-        qk_norm=RMSNORM,
+        qk_norm=CENTRED_RMSNORM,
     )
     fraction = partial_rotary(keys, default=ROPE_FRACTION)
     return replace(attention, gate="element", rope_fraction=fraction)
-
-
-def _delta(keys: Keys) -> GatedDelta:
-    activation(keys, "hidden_act", default="silu")
-    key_heads = keys.count("linear_num_key_heads")
-    value_heads = keys.count("linear_num_value_heads")
-    if value_heads % key_heads:
-        keys.fail(
-            "linear_num_value_heads",
-            value_heads,
-            problem=f"is no multiple of the {key_heads} key heads",
-            accepted=f"a multiple of {key_heads}",
-        )
-    return GatedDelta(
-        key_heads=key_heads,
-        value_heads=value_heads,
-        key_head_dim=keys.count("linear_key_head_dim"),
-        value_head_dim=keys.count("linear_value_head_dim"),
-        conv_kernel=keys.count("linear_conv_kernel_dim"),
-    )
 
 
 def _mixture(keys: Keys) -> MoE:
