@@ -33,9 +33,7 @@ def chunk_layers(text: str, *, layers: int, chunks: int) -> list[int]:
     parts = written.split("|")
     found = [part.count("t") for part in parts]
     if len(parts) != chunks or sum(found) != layers:
-        raise _bad(
-            text, f"has {sum(found)} layers in {len(parts)} chunks", f"{layers} in {chunks}"
-        )
+        raise _bad(text, f"has {sum(found)} layers in {len(parts)} chunks", f"{layers} in {chunks}")
     first, last = written.find("E"), written.rfind("L")
     if first > len(parts[0]) or (last >= 0 and last < len(written) - len(parts[-1])):
         raise _bad(text, "has E or L inside", "E in the first chunk, L in the last")

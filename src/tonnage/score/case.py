@@ -76,9 +76,7 @@ def _cluster(row: Row) -> Cluster:
         gpus=gpus,
         gpus_per_node=per_node,
         scale_up_domain=domain,
-        network=network(
-            row.text("interconnect"), whole.network, row.count("gpus_per_node", 8)
-        ),
+        network=network(row.text("interconnect"), whole.network, row.count("gpus_per_node", 8)),
     )
 
 
@@ -134,7 +132,7 @@ def _layout(row: Row, fields: Mapping[str, Any], layers: int) -> dict[str, Any]:
     with a place each for the embedding and the loss.
     """
     chunks = fields["pp"] * fields["vpp"]
-    named = re.search(r"layout[= ]([etml|()*\d]+)", row.text("extra"))
+    named = re.search(r"layout[= ]([etml|()*\d,]+)", row.text("extra"))
     if named:
         text = named.group(1).replace("e", "E").replace("l", "L")
         return {"pipeline_layout": text}

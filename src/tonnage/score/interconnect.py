@@ -8,7 +8,8 @@ import re
 from tonnage.cluster import Link
 
 _RATE = re.compile(
-    r"(?<!nvlink )\b(?:(?P<ports>\d+)x)?(?P<gigabits>\d+) ?g(?:b/s|bps|b)?(?![a-z])(?P<after>[^;+]*)"
+    r"(?<!nvlink )\b(?:(?P<ports>\d+)x)?(?P<gigabits>\d+) ?g(?:b/s|bps|b)?(?![a-z])"
+    r"(?P<after>[^;+]*)"
 )
 _NODE_FROM = 900
 """Gb/s: no port of a device has as much, so that a figure from here on is a whole node's."""

@@ -10,9 +10,7 @@ BLOCK = 128
 """Queries of one head that a multiprocessor works on at a time."""
 
 
-def flash_share(
-    generation: str, version: int, width: Number, phase: Phase
-) -> Number:
+def flash_share(generation: str, version: int, width: Number, phase: Phase) -> Number:
     """Share of dense peak that the kernel reaches on long sequences.
 
     Each score costs its two products, which go with the head's width, and a softmax, which

@@ -85,14 +85,11 @@ def _across(collective: Collective, axis: Axis, cluster: Cluster) -> Number:
     rates = link_rates(cluster)
     ports = ranks_inside(axis, cluster.scale_up_domain) * cluster.network.bandwidth
     bandwidth = minimum(
-        constants.NETWORK_SHARE * ports, where(ports > 0, rates.share * cluster.scale_up.bandwidth, 0)
+        constants.NETWORK_SHARE * ports,
+        where(ports > 0, rates.share * cluster.scale_up.bandwidth, 0),
     )
     hops = minimum(_steps(collective, axis.size), 4 * log2(axis.size) + 8)
-    return (
-        rates.start
-        + network_hop(cluster) * hops
-        + wire_bytes(collective, axis.size) / bandwidth
-    )
+    return rates.start + network_hop(cluster) * hops + wire_bytes(collective, axis.size) / bandwidth
 
 
 def _exchanged(collective: Collective, axis: Axis, cluster: Cluster) -> Number:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-# --- what a device sustains inside a step ---------------------------------------------------
+# --- what a device sustains inside a step ---
 
 SUSTAINED_SHARE: Final = 0.814
 """Share of dense peak that the inner loop of a product reaches at most. Unit: 1. Steps on
@@ -28,7 +28,7 @@ fits, and not a measurement."""
 GENERATIONS: Final[dict[str, str]] = {"sm103": "sm100", "sm120": "sm100", "sm121": "sm100"}
 """Generations that take another's energies."""
 
-# --- matrix products ---------------------------------------------------------------------------
+# --- matrix products ---
 
 PRODUCT_START: Final = 2.9e-6
 """Seconds of a kernel beside its tiles. gemm rows on six devices: 0.5 to 3.1 µs."""
@@ -45,7 +45,11 @@ PRODUCT_FEED: Final = 0.0151
 PRODUCT_SPLIT: Final = 2.1e-6
 """Seconds to sum the pieces of a split depth. 1.0 to 4.1 µs on data-centre devices."""
 
-# --- attention -----------------------------------------------------------------------------------
+EXPERT_START: Final = 4.0e-6
+"""Seconds that each further expert adds to a grouped product, whose kernels are launched one
+by one on a few streams."""
+
+# --- attention ---
 
 FLASH_FORWARD: Final[dict[str, tuple[float, float, float]]] = {
     "sm80": (0.36, 0.62, 0.62),
@@ -77,7 +81,7 @@ FLASH_HEAD: Final = 29.0
 ELEMENTWISE_MEMORY: Final = 0.90
 """Share of memory bandwidth of norms, activations, sums and the optimizer."""
 
-SCATTERED_MEMORY: Final = 0.5
+SCATTERED_MEMORY: Final = 0.4
 """The same of kernels that move rows in the order of an index (a mixture's tokens on their
 way to the experts), and of the passes over probabilities and maps beside them."""
 
@@ -108,7 +112,7 @@ CAST_TRAFFIC: Final = 3.0
 """Bytes to cast one element of a product's operand to 8 or 4 bits: read it in 16, write it
 along rows and along columns."""
 
-# --- the host ---------------------------------------------------------------------------------------
+# --- the host ---
 
 HOST_PASS: Final = 1.16e-3
 """Seconds in which an eager stack issues one layer's pass, forward or backward, however small
@@ -128,7 +132,7 @@ VERIFY_PER_RANK: Final = 0.2e-3
 """Seconds that checking a collective over the hosts takes for each rank of its group
 (TORCH_DISTRIBUTED_DEBUG=DETAIL: a barrier that asks the ranks one by one). Playbook sweep."""
 
-# --- links ----------------------------------------------------------------------------------------------
+# --- links ---
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,7 +219,7 @@ FABRIC_HOPS: Final[dict[str, float]] = {"EFA": 40e-6}
 """The same of networks whose steps take longer, by the start of the link's name. Playbook
 sweep: tensor-parallel groups of 16 and 32 over nodes with EFA."""
 
-# --- overlap ----------------------------------------------------------------------------------------------
+# --- overlap ---
 
 TENSOR_HIDDEN: Final = 0.9
 """Share of tensor-parallel communication hidden where products and collectives are cut into

@@ -154,7 +154,10 @@ def _gradients(setting: Setting, operation: Operation, product: Product) -> list
 
 
 def _product_time(rate: Rates, operation: Operation, product: Product) -> Number:
-    return product_seconds(product, rate.narrow if _narrow(operation) else rate.wide)
+    seconds = product_seconds(product, rate.narrow if _narrow(operation) else rate.wide)
+    if not operation.weights:
+        return seconds
+    return seconds + constants.EXPERT_START * (product.copies - 1)
 
 
 def cast_seconds(setting: Setting, rate: Rates, operations: Operations, phase: Phase) -> Number:
@@ -170,9 +173,7 @@ def cast_seconds(setting: Setting, rate: Rates, operations: Operations, phase: P
     return constants.CAST_TRAFFIC * elements / rate.memory
 
 
-def _attention(
-    setting: Setting, rate: Rates, operation: Operation, phase: Phase
-) -> Number:
+def _attention(setting: Setting, rate: Rates, operation: Operation, phase: Phase) -> Number:
     """A flash kernel, by its generation's share of peak, and its inputs and outputs."""
     version = setting.plan.attention_version or 2
     rows = operation.rows

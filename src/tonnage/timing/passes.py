@@ -57,7 +57,9 @@ def one_pass(
     compute = total(time(setting, rate, operation) for operation in operations)
     compute = compute + cast_seconds(setting, rate, operations, phase)
     attention = total(
-        time(setting, rate, operation) for operation in operations if "core_attn" in operation.modules
+        time(setting, rate, operation)
+        for operation in operations
+        if "core_attn" in operation.modules
     )
     found = mesh_axes(setting)
     traffic = [
