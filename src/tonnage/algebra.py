@@ -9,6 +9,7 @@ symbol if somebody has already imported them.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -106,6 +107,19 @@ def where(condition: Number, yes: Number, no: Number) -> Number:
 def is_one(value: Number) -> bool:
     """Whether the value is the plain number 1."""
     return type(value) is int and value == 1
+
+
+def log2(value: Number) -> Number:
+    """The logarithm to the base of two."""
+    if is_array(value):
+        import numpy as np
+
+        return np.log2(value)
+    if is_symbol(value):
+        import sympy
+
+        return sympy.log(value, 2)
+    return math.log2(value)
 
 
 def flops_of(value: Number) -> Number:

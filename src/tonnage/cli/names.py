@@ -22,6 +22,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "last_stage_layers": ("decoder-last-pipeline-num-layers",),
     "account_for_embedding": ("account-for-embedding-in-pipeline-split",),
     "account_for_loss": ("account-for-loss-in-pipeline-split",),
+    "pipeline_layout": ("pipeline-model-parallel-layout",),
     "mbs": ("micro-batch-size",),
     "gbs": ("global-batch-size",),
     "grad_acc": ("gradient-accumulation-steps",),
@@ -42,6 +43,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "last_stage_layers",
         "account_for_embedding",
         "account_for_loss",
+        "pipeline_layout",
     ),
     "Number formats and optimizer": (
         "precision",

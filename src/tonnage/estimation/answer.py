@@ -122,7 +122,7 @@ class StepPart:
     Attributes:
         seconds: the best single figure.
         lower_bound_seconds: every FLOP at the published peak, nothing else.
-        range_seconds: under optimistic and pessimistic efficiencies.
+        range_seconds: what should hold nine of ten runs: from the spread of the constants.
         tokens_per_step: tokens of a step over all ranks.
         tokens_per_second: over all ranks.
         tokens_per_second_per_gpu: of one.

@@ -25,9 +25,9 @@ from tonnage.ledger import StageLedger, parameters, sequence_flops, stage_ledger
 from tonnage.memory import StageMemory, outside, reserved_bytes, stage_memory
 from tonnage.memory.outside import RESERVED_SHARE, RESERVED_SHARE_WORST
 from tonnage.mesh import Mesh
-from tonnage.plan import Plan, Resolved, resolve
+from tonnage.plan import Plan, Resolved, Setting, resolve
 from tonnage.quantity import BytesOrFraction
-from tonnage.timing import OPTIMISTIC, PESSIMISTIC, STATED, Efficiency, StepTime, step_time
+from tonnage.timing import STATED, Efficiency, StepTime, half_width, step_time, sustained_flops
 
 SECONDS_PER_DAY = 86_400.0
 
@@ -196,15 +196,13 @@ def _step(
     seconds = float(timed.seconds)
     peak = cluster.device.peak_flops(setting.precision.matmul, field="precision") * cluster.gpus
     executed = flops.hardware_per_step_causal if setting.causal else flops.hardware_per_step
-    low, high = (
-        float(step_time(setting, ledgers, cluster, end).seconds)
-        for end in (OPTIMISTIC, PESSIMISTIC)
-    )
+    bound = executed / peak
+    width = 1.0 + float(half_width(timed.parts, experts=setting.architecture.is_moe))
     tokens = (plan.gbs or 1) * (plan.seq or 1)
     return StepPart(
         seconds=seconds,
-        lower_bound_seconds=executed / peak,
-        range_seconds=(min(low, seconds), max(high, seconds)),
+        lower_bound_seconds=bound,
+        range_seconds=(min(max(seconds / width, bound), seconds), seconds * width),
         tokens_per_step=tokens,
         tokens_per_second=tokens / seconds,
         tokens_per_second_per_gpu=tokens / seconds / cluster.gpus,
@@ -221,7 +219,7 @@ def _communication(timed: StepTime) -> tuple[CommunicationPart, ...]:
     found: dict[tuple[str, str, int], tuple[Number, Number]] = {}
     for stage in timed.stages:
         sums: dict[tuple[str, str, int], tuple[Number, Number]] = {}
-        for item in stage.traffic:
+        for item in (*stage.traffic, *stage.replicas):
             if int(item.axis.size) == 1 or item.bytes == 0:
                 continue
             key = (str(item.collective.kind), item.axis.name, int(item.axis.size))
@@ -258,12 +256,20 @@ def _run(step: StepPart, cluster: Cluster, limits: Limits) -> RunPart | None:
     )
 
 
+def _rate_note(setting: Setting, cluster: Cluster, efficiency: Efficiency) -> str:
+    """What products are taken to sustain, and why."""
+    name = setting.precision.matmul
+    rate = sustained_flops(cluster.device, name, efficiency)
+    share = rate / cluster.device.peak_flops(name)
+    why = "as asked for" if efficiency.compute else "its ceiling or its power limit"
+    return f"products sustain {share:.0%} of dense {name} peak inside a step: {why}"
+
+
 def _assumptions(resolved: Resolved, cluster: Cluster, limits: Limits) -> tuple[str, ...]:
-    setting, shares = resolved.setting, limits.efficiency
+    setting = resolved.setting
     notes = [
-        f"time is a roofline at {shares.compute:.0%} of dense {setting.precision.matmul} peak, "
-        f"{shares.memory:.0%} of memory bandwidth and {shares.link:.0%} of link bandwidth; "
-        "the range is under optimistic and pessimistic shares",
+        _rate_note(setting, cluster, limits.efficiency),
+        "the range of the time should hold nine of ten runs (docs/scoreboard.md)",
         f"reserved memory is allocated plus {RESERVED_SHARE:.0%}, at worst "
         f"{RESERVED_SHARE_WORST:.0%}, for what the allocator cannot reuse",
         f"a {cluster.device.name} lets a process use {cluster.device.usable_bytes} bytes: "
@@ -286,8 +292,7 @@ def _assumptions(resolved: Resolved, cluster: Cluster, limits: Limits) -> tuple[
 def _not_modelled(resolved: Resolved) -> tuple[str, ...]:
     architecture = resolved.setting.architecture
     missing = [
-        "host time: kernel launches, the data loader, logging and checkpoints",
-        "a kernel's efficiency by shape; power and clock limits",
+        "the data loader, logging and checkpoints",
         "fragmentation by replay of the allocations",
         "stragglers and failures",
     ]

@@ -143,6 +143,7 @@ def _flash(
             flops_inside=scores,
             collectives=_ring(setting, inputs[1], inputs[2]),
             modules=MODULES,
+            rows=rows,
         ),
     )
 

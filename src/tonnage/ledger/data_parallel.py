@@ -24,6 +24,9 @@ def data_parallel_collectives(
     * ZeRO 3: parameters are gathered in every forward and again in every backward: with
       one micro-batch 1.5 times the bytes (section 7.2.2).
 
+    Some stacks all-reduce at ZeRO 1 as well, and each rank uses its share
+    (`Runtime.sharded_reduce`).
+
     With HSDP the shards' sums are all-reduced over the replicas of the shard group.
     """
     exchanges: list[tuple[Collective, Number]] = []
@@ -47,7 +50,9 @@ def _exchange(
     if setting.zero == 0:
         return [one("all_reduce", gradient, "backward", 1)]
     reductions = setting.grad_acc if setting.zero >= 2 else 1
-    exchanges = [one("reduce_scatter", gradient, "backward", reductions)]
+    whole = setting.zero == 1 and setting.runtime.sharded_reduce == "all-reduce"
+    kind = "all_reduce" if whole else "reduce_scatter"
+    exchanges = [one(kind, gradient, "backward", reductions)]
     if setting.zero == 3:
         exchanges.append(one("all_gather", gathered, "forward", setting.grad_acc))
         exchanges.append(one("all_gather", gathered, "backward", setting.grad_acc))

@@ -240,11 +240,11 @@ def _dispatch(setting: Setting, route: _Route, normed: Tensor) -> Operations:
     """Permute tokens by expert, send them, and sort what arrives by local expert."""
     if setting.runtime.routing == "index":
         sent = _exchange(setting, route, "moe.dispatch", route.permuted, route.sorted, inward=True)
-        return (_step("moe.gather", (normed,), (route.sorted,)), _wire(sent))
+        return (_step("moe.gather", (normed,), (route.sorted,), scattered=True), _wire(sent))
     return (
-        _step("moe.permute", (normed,), (route.permuted,)),
+        _step("moe.permute", (normed,), (route.permuted,), scattered=True),
         _exchange(setting, route, "moe.dispatch", route.permuted, route.received, inward=True),
-        _step("moe.sort", (route.received,), (route.sorted,)),
+        _step("moe.sort", (route.received,), (route.sorted,), scattered=True),
     )
 
 
@@ -256,14 +256,17 @@ def _combine(setting: Setting, route: _Route, output: Tensor, branch: Tensor) ->
     """
     if setting.runtime.routing == "index":
         sent = _exchange(setting, route, "moe.combine", output, route.permuted, inward=False)
-        return (_wire(sent), _step("moe.sum", (output,), (branch,), saves=(output,)))
+        return (
+            _wire(sent),
+            _step("moe.sum", (output,), (branch,), saves=(output,), scattered=True),
+        )
     unsorted = route.received.cast("moe.unsorted", output.format)
     returned = route.permuted.cast("moe.returned", output.format)
     back = _exchange(setting, route, "moe.combine", unsorted, returned, inward=False)
     return (
-        _step("moe.unsort", (output,), (unsorted,)),
+        _step("moe.unsort", (output,), (unsorted,), scattered=True),
         dataclasses.replace(back, frames=(route.permuted, route.received, output)),
-        _step("moe.unpermute", (returned,), (branch,)),
+        _step("moe.unpermute", (returned,), (branch,), scattered=True),
     )
 
 
@@ -273,10 +276,21 @@ def _wire(exchange: Operation) -> Operation:
 
 
 def _step(
-    name: str, read: tuple[Tensor, ...], wrote: tuple[Tensor, ...], saves: tuple[Tensor, ...] = ()
+    name: str,
+    read: tuple[Tensor, ...],
+    wrote: tuple[Tensor, ...],
+    saves: tuple[Tensor, ...] = (),
+    *,
+    scattered: bool = False,
 ) -> Operation:
     return Operation(
-        name=name, kind="elementwise", inputs=read, outputs=wrote, saves=saves, modules=(MODULE,)
+        name=name,
+        kind="elementwise",
+        inputs=read,
+        outputs=wrote,
+        saves=saves,
+        modules=(MODULE,),
+        scattered=scattered,
     )
 
 

@@ -130,6 +130,8 @@ class Operation:
             inputs, one piece is alive at a time.
         scratch: tensors that live while the forward kernel runs.
         scratch_backward: tensors that live while the backward kernel runs.
+        scattered: its rows are read or written in the order of an index.
+        rows: of an attention core, queries times heads; None elsewhere.
     """
 
     name: str
@@ -152,6 +154,8 @@ class Operation:
     slices: Number = 1
     scratch: tuple[Tensor, ...] = ()
     scratch_backward: tuple[Tensor, ...] = ()
+    scattered: bool = False
+    rows: Number | None = None
 
 
 Operations: TypeAlias = tuple[Operation, ...]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 
 from tonnage.arch import Architecture, Layer
 from tonnage.errors import InputError
+from tonnage.plan.layout_text import chunk_layers
 from tonnage.plan.plan import Plan
+from tonnage.plan.split import split_by_cost
+from tonnage.runtime import SplitRule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,19 +37,29 @@ class Stage:
 
     def kinds(self) -> dict[Layer, int]:
         """Each distinct layer and how often the stage holds it."""
-        return dict(Counter(self.layers))
+        return dict(self._kinds)
+
+    @cached_property
+    def _kinds(self) -> Counter[Layer]:
+        return Counter(self.layers)
 
 
-def stages(architecture: Architecture, plan: Plan) -> tuple[Stage, ...]:
-    """Split the layers over the stages, as Megatron's options do.
+def stages(architecture: Architecture, plan: Plan, split: SplitRule = "even") -> tuple[Stage, ...]:
+    """Split the layers over the stages.
 
-    Virtual stages are dealt out in rounds: chunk c of stage r comes after chunk c of stage
-    r - 1 (arXiv 2104.04473, section 2.2).
+    * ``even``: as Megatron's options do. Virtual stages are dealt out in rounds: chunk c of
+      stage r comes after chunk c of stage r - 1 (arXiv 2104.04473, section 2.2).
+    * ``by-cost``: `split_by_cost`; a plan that gives layers of an end stage overrides it.
 
     Raises:
         InputError: the layers cannot be split so.
     """
-    sizes = _chunk_sizes(len(architecture.layers), plan)
+    given = plan.first_stage_layers is not None or plan.last_stage_layers is not None
+    given = given or plan.pipeline_layout is not None
+    if split == "by-cost" and plan.vpp == 1 and not given:
+        sizes = [split_by_cost(architecture, plan.pp)]
+    else:
+        sizes = _chunk_sizes(len(architecture.layers), plan)
     position = 0
     chunks: list[list[tuple[Layer, ...]]] = [[] for _ in range(plan.pp)]
     for round_sizes in sizes:
@@ -72,6 +86,10 @@ def _chunk_sizes(layers: int, plan: Plan) -> list[list[int]]:
             problem=f"is more than the {layers} layers",
             accepted=f"1 to {layers}",
         )
+    if plan.pipeline_layout is not None:
+        chunks = plan.pp * plan.vpp
+        flat = chunk_layers(plan.pipeline_layout, layers=layers, chunks=chunks)
+        return [flat[start : start + plan.pp] for start in range(0, chunks, plan.pp)]
     slots = _stage_slots(layers, plan)
     for count in slots:
         if count % plan.vpp:

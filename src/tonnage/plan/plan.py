@@ -56,6 +56,8 @@ class Plan:
         last_stage_layers: decoder layers of the last stage; None: an even share.
         account_for_embedding: the embedding takes one layer's place in the split.
         account_for_loss: the head and loss take one layer's place in the split.
+        pipeline_layout: layers of each chunk as Megatron writes them (``Et*4|(t*4|)*14tL``),
+            over all of the four fields before it; None: an even split.
         zero: ZeRO stage 0 to 3 (arXiv 1910.02054); None: the runtime's habit.
         hsdp_shard: ranks that a parameter is sharded over, replicated beyond (HSDP).
         mbs: sequences in a micro-batch.
@@ -121,6 +123,7 @@ class Plan:
     last_stage_layers: int | None = None
     account_for_embedding: bool = False
     account_for_loss: bool = False
+    pipeline_layout: str | None = None
     zero: int | None = None
     hsdp_shard: int | None = None
     mbs: int = 1

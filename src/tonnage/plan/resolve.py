@@ -57,7 +57,7 @@ def resolve(plan: Plan, architecture: Architecture, cluster: Cluster) -> Resolve
     check_degrees(filled, architecture, cluster, profile)
     filled = _fill_batch(filled, cluster, notes)
     setting = _setting(filled, architecture, profile, cluster.device.architecture)
-    layout = stages(architecture, filled)
+    layout = stages(architecture, filled, profile.pipeline_split)
     check_setting(setting, filled)
     return Resolved(plan=filled, setting=setting, stages=layout, assumptions=tuple(notes))
 
@@ -100,7 +100,8 @@ def _fill_choices(
         "optimizer_step": profile.optimizer_step,
         "overlap_grad_reduce": profile.overlap_grad_reduce,
         "overlap_param_gather": profile.overlap_param_gather,
-        "attention_version": usual_flash_attention(cluster.device.architecture),
+        "attention_version": profile.flash_attention
+        or usual_flash_attention(cluster.device.architecture),
     }
     filled = {name: value for name, value in blanks.items() if getattr(plan, name) is None}
     for name in ("seq", "precision", "zero"):

@@ -82,9 +82,6 @@ def check_values(plan: Plan) -> None:
     _check_ranges(plan)
     refused = {
         "schedule": plan.schedule in ("zero-bubble", "dualpipe", "dualpipev"),
-        "compile": plan.compile,
-        "cuda_graphs": plan.cuda_graphs,
-        "tp_comm_overlap": plan.tp_comm_overlap,
         "offload_optimizer": plan.offload_optimizer != 0.0,
         "offload_parameters": plan.offload_parameters,
         "offload_activations": plan.offload_activations,

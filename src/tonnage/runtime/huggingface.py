@@ -7,6 +7,7 @@ from tonnage.runtime.runtime import Runtime
 HUGGING_FACE = (
     Runtime(
         name="transformers",
+        kernels="eager",
         summary="Hugging Face transformers on one device, eager modules, torch.optim",
         axes=(),
         zero_stages=(0,),
@@ -27,6 +28,7 @@ HUGGING_FACE = (
     ),
     Runtime(
         name="accelerate",
+        kernels="eager",
         summary="Hugging Face Trainer over FSDP1 (accelerate), with PEFT",
         axes=(),
         zero_stages=(0, 2, 3),
@@ -46,6 +48,8 @@ HUGGING_FACE = (
     ),
     Runtime(
         name="composer",
+        kernels="eager",
+        flash_attention=1,
         summary="MosaicML LLM Foundry: Composer over FSDP1",
         axes=(),
         zero_stages=(0, 2, 3),
@@ -61,6 +65,7 @@ HUGGING_FACE = (
     ),
     Runtime(
         name="deepspeed",
+        kernels="eager",
         bucket_bytes=1_000_000_000,
         summary="DeepSpeed ZeRO with Hugging Face modules",
         axes=(),

@@ -7,6 +7,9 @@ from tonnage.runtime.runtime import Runtime
 NATIVE = (
     Runtime(
         name="fsdp2",
+        kernels="eager",
+        ring_overlap=False,
+        flash_attention=2,
         summary="PyTorch fully_shard, as torchtitan uses it",
         axes=("tp", "sp", "pp", "vpp", "cp"),
         zero_stages=(2, 3),
@@ -25,6 +28,7 @@ NATIVE = (
     ),
     Runtime(
         name="ddp",
+        kernels="eager",
         autocast=True,
         summary="PyTorch DistributedDataParallel with Hugging Face modules",
         axes=(),
@@ -42,6 +46,7 @@ NATIVE = (
     ),
     Runtime(
         name="litgpt",
+        kernels="eager",
         summary="LitGPT: Lightning Fabric on one device, or with FSDP1",
         axes=(),
         zero_stages=(0, 3),
@@ -66,6 +71,7 @@ NATIVE = (
     ),
     Runtime(
         name="torchtune",
+        kernels="eager",
         summary="torchtune: one device, or fully_shard",
         axes=(),
         zero_stages=(0, 3),

@@ -35,6 +35,7 @@ LossRule: TypeAlias = Literal[
     "chunked-compiled",
     "linear",
 ]
+SplitRule: TypeAlias = Literal["even", "by-cost"]
 ShardingRule: TypeAlias = Literal[
     "distributed-optimizer", "fully-sharded", "flat-units", "partitioned"
 ]
@@ -125,9 +126,25 @@ class Runtime:
             launched a product, forward and backward.
         matmul_workspace: their size in bytes; 0: cuBLAS's default on the device.
         linear_workspaces: Transformer Engine's own, of 32 MiB on sm90 and later, else 4 MiB.
+        pipeline_split: stages hold equally many layers (``even``) or cost the same
+            (``by-cost``): see `tonnage.plan.layout.stages`.
         overlap_grad_reduce: gradient reduction runs under the last micro-batch's backward.
         overlap_param_gather: parameter gathers run under the forward pass.
         tp_overlap: share of tensor-parallel communication hidden behind compute, 0 to 1.
+        ep_overlap: share of the experts' exchange hidden behind another micro-batch, 0 to 1.
+        permute: tokens are sorted for their experts by ``kernels`` of their own, or
+            ``in-dispatch`` (DeepEP, HybridEP).
+        ring_overlap: a context-parallel ring runs under the attention of the part before.
+        sharded_reduce: gradients of ZeRO-1 are reduce-scattered, bucket by bucket, or
+            all-reduced whole once backward is over (nanotron).
+        scatter_gather: without sequence parallelism, a tensor-parallel rank sends its share of
+            what goes to the next stage, where it is gathered (arXiv 2104.04473, section 4.1).
+        kernels: norms, activations and sums are ``fused`` kernels, or ``eager`` ones of
+            PyTorch, several for each (torch.compile fuses them too).
+        flash_attention: generation of the flash kernel it brings; 0: the device's usual one.
+        host: how layers are issued: ``eager``, operator by operator, or as a ``graph``.
+        verified_collectives: each collective is first checked over the hosts, rank by rank
+            (TORCH_DISTRIBUTED_DEBUG=DETAIL).
         source: where the habits come from.
     """
 
@@ -185,9 +202,19 @@ class Runtime:
     matmul_workspaces: int = 2
     matmul_workspace: int = 0
     linear_workspaces: int = 0
+    pipeline_split: SplitRule = "even"
     overlap_grad_reduce: bool = True
     overlap_param_gather: bool = True
     tp_overlap: float = 0.0
+    ep_overlap: float = 0.0
+    permute: Literal["kernels", "in-dispatch"] = "kernels"
+    ring_overlap: bool = True
+    sharded_reduce: Literal["reduce-scatter", "all-reduce"] = "reduce-scatter"
+    scatter_gather: bool = False
+    kernels: Literal["fused", "eager"] = "fused"
+    flash_attention: int = 0
+    host: Literal["eager", "graph"] = "eager"
+    verified_collectives: bool = False
 
 
 _FACTS = frozenset({"name", "summary", "axes", "zero_stages", "zero", "precision", "source"})

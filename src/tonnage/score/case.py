@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster, find_device
 from tonnage.plan import Plan
+from tonnage.plan.layout_text import balanced
 from tonnage.runtime import habit_names
+from tonnage.score.interconnect import network
 from tonnage.score.row import Row
 from tonnage.score.shape import architecture
 from tonnage.score.stack import lora_targets, settled
 from tonnage.score.words import Reading, read_words
+from tonnage.timing.constants import EXPERT_HIDDEN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +72,13 @@ def _cluster(row: Row) -> Cluster:
     per_node = min(row.count("gpus_per_node", device.gpus_per_node), gpus)
     whole = Cluster.of(device, 1)
     domain = max(per_node, whole.scale_up_domain if whole.scale_up_domain > 8 else per_node)
-    return dataclasses.replace(whole, gpus=gpus, gpus_per_node=per_node, scale_up_domain=domain)
+    return dataclasses.replace(
+        whole,
+        gpus=gpus,
+        gpus_per_node=per_node,
+        scale_up_domain=domain,
+        network=network(row.text("interconnect"), whole.network, row.count("gpus_per_node", 8)),
+    )
 
 
 def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> Plan:
@@ -75,6 +87,17 @@ def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> 
     local_batch = fields.pop("local_batch", None)
     deterministic = fields.pop("deterministic", False)
     instances = fields.pop("optimizer_instances", 1)
+    if fields.pop("megatron_fsdp", False):
+        fields["runtime"] = "megatron-fsdp"
+    if fields.pop("every_second_layer", False):
+        half = len(shape.layers) // (2 * row.count("pp", 1))
+        fields.update(recompute="full", recompute_method="block", recompute_num_layers=half)
+    if fields.pop("hidden_exchange", False):
+        habits.setdefault("ep_overlap", str(EXPERT_HIDDEN))
+    if fields["runtime"] == "nanotron" and row.count("pp", 1) > 1:
+        # The sweep's pipelined jobs ran with collectives checked over the hosts.
+        several = cluster.gpus > cluster.gpus_per_node
+        habits.setdefault("verified_collectives", str(several).lower())
     if fields["runtime"] == "megatron" and fields.get("attention", "flash") == "flash":
         fields.setdefault("attention_version", _transformer_engine(shape, cluster, deterministic))
     known = set(habit_names())
@@ -82,8 +105,9 @@ def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> 
     for name in ("tp", "pp", "cp", "ep", "mbs"):
         fields[name] = row.count(name, 1)
     fields["vpp"] = row.count("vpp", fields.get("vpp", 1))
-    if row.number("etp") and shape.is_moe:
-        fields["etp"] = row.count("etp")
+    fields.update(_layout(row, fields, len(shape.layers)))
+    if shape.is_moe:
+        fields["etp"] = row.count("etp", _expert_tensor(fields, cluster))
     if local_batch and fields["pp"] > 1:
         # torchtitan's default: as many micro-batches as there are pipeline stages in all.
         fields["mbs"] = max(1, local_batch // (fields["pp"] * fields["vpp"]))
@@ -100,6 +124,31 @@ def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> 
     if instances > 1 and row.number("dp"):
         fields["hsdp_shard"] = row.count("dp") * row.count("cp", 1) // instances
     return Plan(habits=named, **fields)
+
+
+def _expert_tensor(fields: Mapping[str, Any], cluster: Cluster) -> int:
+    """Megatron's default, which is tp, where the ranks allow it; else 1."""
+    stage = cluster.gpus // fields["pp"]
+    return int(fields["tp"]) if stage % (fields["ep"] * fields["tp"]) == 0 else 1
+
+
+def _layout(row: Row, fields: Mapping[str, Any], layers: int) -> dict[str, Any]:
+    """How the layers are split, where a recipe names a layout or equal shares are impossible.
+
+    A recipe that does not say how it splits an odd number of layers is taken to be balanced,
+    with a place each for the embedding and the loss.
+    """
+    chunks = fields["pp"] * fields["vpp"]
+    named = re.search(r"layout[= ]([etml|()*\d,]+)", row.text("extra"))
+    if named:
+        text = named.group(1).replace("e", "E").replace("l", "L")
+        return {"pipeline_layout": text}
+    given = {"account_for_embedding", "account_for_loss"} & set(fields)
+    if fields["runtime"] == "nanotron" or chunks == 1 or layers % chunks == 0 or given:
+        return {}
+    if (layers + 2) % chunks == 0:
+        return {"account_for_embedding": True, "account_for_loss": True}
+    return {"pipeline_layout": balanced(layers, chunks)}
 
 
 def _transformer_engine(shape: Architecture, cluster: Cluster, deterministic: bool) -> int:

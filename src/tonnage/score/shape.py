@@ -65,7 +65,7 @@ def facts(row: Row, shape: Mapping[str, Any]) -> Facts:
     """
     note = row.text("arch_note")
     gated = row.flag("ffn_gated", default=True)
-    megatron = row.text("framework").startswith("megatron-lm") and not gated
+    megatron = row.text("framework").startswith(("megatron-lm", "megatron-deepspeed")) and not gated
     dropout = MEGATRON_DROPOUT if megatron else 0.0
     learnt = "learned position" in note
     rope = shape.get("rope", not learnt and (gated or "rotary" in note or "mla" in note))

@@ -58,9 +58,9 @@ RULES: tuple[Rule, ...] = (
     _rule("framework", r"fms-acceleration", double_quant=True),
     _rule("framework", r"megatron-deepspeed", runtime="megatron-deepspeed"),
     _rule("framework", r"mindspeed-llm.*|mindspeed", runtime="mindspeed"),
-    _rule(
-        "framework", r"megatron-bridge.*|nemo.*|megatron-lm( core)?|megascale", runtime="megatron"
-    ),
+    _rule("framework", r"megatron-bridge.*|nemo.*", runtime="megatron", tp_comm_overlap=True),
+    _rule("framework", r"megatron-lm core|megascale", runtime="megatron"),
+    _rule("framework", r"megatron-lm", runtime="megatron-2022"),
     _rule("framework", r"nanotron", runtime="nanotron"),
     _rule("framework", r"llm-foundry.*", runtime="composer"),
     _rule("framework", r"torchtitan.*", runtime="fsdp2"),
@@ -83,6 +83,8 @@ RULES: tuple[Rule, ...] = (
     _rule("model", r"llama2-70b|mixtral-8x7b", gptq_groups=False),
     _rule("arch_note", r"gptbigcode|qwen1", narrow_logits=True),
     # Sharding.
+    _rule("zero", r"megatron-fsdp.*", megatron_fsdp=True, zero=3),
+    _rule("zero", r"no overlap", overlap_grad_reduce=False, overlap_param_gather=False),
     _rule("zero", r"zero-?1\b(?!/)|distributed optimizer( \(zero-1\))?", zero=1),
     _rule("zero", r"\(?=?zero-?2\)?|fsdp shard_grad_op", zero=2),
     _rule(
@@ -101,7 +103,8 @@ RULES: tuple[Rule, ...] = (
         )
     ),
     _refuse("zero", r"cpu offload", "offload to host memory is not modelled"),
-    _refuse("zero", r"megatron-fsdp.*", "Megatron-FSDP is not modelled"),
+    _rule("zero", r"fsdp \(zero-1/2 style.*", zero=1),
+    _rule("zero", r"fsdp2? .*dp\*cp=8|fsdp2 \(dp_shard \d+\)", zero=3),
     # Number formats.
     _rule("precision", r"nvfp4.*", precision="nvfp4"),
     _rule("precision", r"mxfp8.*", precision="mxfp8"),
@@ -147,6 +150,13 @@ RULES: tuple[Rule, ...] = (
     _rule("optimizer", r"fused", habit_optimizer_step="fused"),
     _rule("optimizer", r"(torch\.optim\.)?(decoupled )?adamw?", optimizer="adamw"),
     # Recomputation.
+    # Megatron's examples/llama: "follows ... NeMo Framework's performance scripts".
+    _rule(
+        "recompute",
+        r"not stated \(none in the example script\)",
+        recompute="none",
+        tp_comm_overlap=True,
+    ),
     _rule("recompute", r"none.*|not set.*|not stated.*", recompute="none"),
     _rule(
         "recompute",
@@ -162,7 +172,36 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         "recompute",
-        r"selective per-op( \(sac\))?",
+        r"full, block, (?P<recompute_num_layers>\d+) layers per stage/chunk",
+        **FULL,
+        recompute_method="block",
+    ),
+    _rule("recompute", r"selective layer( \(every 2nd\))?", every_second_layer=True),
+    _rule("recompute", r"none\?|none \(.*|unknown.*", recompute="none"),
+    _rule(
+        "recompute",
+        r"(selective: )?mlp,mla_up_proj",
+        recompute="selective",
+        recompute_modules=("mlp",),
+    ),
+    _rule(
+        "recompute", r"selective: (mlp|moe)\b", recompute="selective", recompute_modules=("mlp",)
+    ),
+    _rule(
+        "recompute",
+        r"selective: (moe,layernorm,core_attn,moe_act)",
+        recompute="selective",
+        recompute_modules=("moe", "core_attn"),
+    ),
+    _rule(
+        "recompute",
+        r"selective: (layernorm,moe_act|moe_act,layernorm|mla_up_proj).*",
+        recompute="selective",
+        recompute_modules=("activation",),
+    ),
+    _rule(
+        "recompute",
+        r"(default \()?(selective per-op)?( ?\(?sac(, toml default)?\)?)|selective per-op",
         recompute="selective",
         recompute_modules=("outputs",),
     ),
@@ -174,7 +213,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule("recompute", r"fsdp activation_checkpointing_policy block|, toml default|sac"),
     _rule("recompute", r"selective", recompute="selective"),
-    _rule("recompute", r"core_attn"),
+    _rule("recompute", r"core_attn|attention core"),
     # Attention.
     _rule("attention", r"local / (auto|unfused)", attention="eager"),
     _rule("attention", r"unfused|eager", attention="eager"),
@@ -186,7 +225,7 @@ RULES: tuple[Rule, ...] = (
         attention="flash",
     ),
     # Compiler and adapters.
-    _rule("compile", r"^1$"),
+    _rule("compile", r"^1$", compile=True),
     _rule("compile", r"^0$"),
     _rule("quant", r"bnb\.nf4-dq", lora_base="nf4-dq"),
     _rule("quant", r"nf4 \(torchao\)", lora_base="nf4-dq"),
@@ -318,11 +357,27 @@ RULES: tuple[Rule, ...] = (
             r"is-instruction-dataset",
         )
     ),
+    # What decides time and leaves memory alone.
+    _rule("extra", r"cuda_graph_impl=(full_iteration|transformer_engine|local)", cuda_graphs=True),
+    _rule("extra", r"cuda_graph_impl=none|cuda_graph_scope=(\[[^\]]*\]|[a-z_]+)"),
+    _rule("extra", r"moe_a2a_overlap=true", hidden_exchange=True),
+    _rule("extra", r"asynctp", tp_comm_overlap=True),
+    _rule("extra", r"(pp_)?layout[= ][etml|()*\d]+"),
+    _rule("extra", r"(pp schedule )?(interleaved )?1f1b"),
+    _rule("extra", r"recipe=[^;]*|use_megatron_fsdp=true"),
+    _rule("extra", r"moe_flex_dispatcher_backend=\w+", habit_permute="in-dispatch"),
+    _rule("extra", r"(w/o mtp|mtp not stated|no mtp in this layout)"),
+    _rule("extra", r"no (tp comm|p2p) overlap|no bias-dropout fusion|low_precision_layernorm"),
+    _rule("extra", r"activation_cpu_offload=false|sequence parallelism (on|off)"),
+    _rule("extra", r"local batch \d+ [^;]*|moe alltoall dispatcher[^;]*"),
+    _rule("attention", r"scaled masked softmax|softmax kernels|cp comm a2a"),
+    _rule("grad_reduce_dtype", r"perf(ormance)? recipes?"),
+    _rule("optimizer", r"fp32 params/states sharded|moments|distributed"),
     _refuse("extra", r"swap-attention|swap-optimizer", "swapping to host memory is not modelled"),
     _refuse("extra", r"fine-grained-activation-offloading=true", "offload is not modelled"),
-    _refuse("extra", r"cuda-graph-impl=[a-z_]+", "CUDA graphs are not modelled"),
+    _rule("extra", r"cuda-graph-impl=[a-z_]+", cuda_graphs=True),
     _refuse("extra", r"schedules-method=dualpipev?", "the DualPipe schedules are not modelled"),
-    _refuse("extra", r"pipeline-model-parallel-layout=[^;]*", "layout strings are not modelled"),
+    _rule("extra", r"pipeline-model-parallel-layout=[^;]*"),
     _refuse("extra", r"use-megatron-fsdp=true", "Megatron-FSDP is not modelled"),
     _refuse("extra", r"mtp-num-layers=\d+", "multi-token prediction is not modelled"),
 )

@@ -1,12 +1,18 @@
-"""Bytes and seconds of a collective over a group of ranks."""
+"""Bytes and seconds of a collective over a group of ranks.
+
+NCCL's two kinds of protocol: a low-latency one that starts at once and loses bandwidth to
+the flags among its data, and one that fills buffers first and then runs near full rate. It
+picks whichever its own model says is faster, and so does `collective_seconds`.
+"""
 
 from __future__ import annotations
 
-from tonnage.algebra import Number, where
+from tonnage.algebra import Number, log2, maximum, minimum, where
 from tonnage.cluster import Cluster
 from tonnage.ledger import Collective
-from tonnage.mesh import Axis, ring_link, slowest_link
-from tonnage.timing.efficiency import Efficiency
+from tonnage.mesh import Axis, crosses, ranks_inside
+from tonnage.timing import constants
+from tonnage.timing.constants import LinkRates
 
 
 def wire_bytes(collective: Collective, size: Number) -> Number:
@@ -22,13 +28,87 @@ def wire_bytes(collective: Collective, size: Number) -> Number:
     return passes * collective.bytes * (size - 1) / size
 
 
-def collective_seconds(
-    collective: Collective, axis: Axis, cluster: Cluster, efficiency: Efficiency
-) -> Number:
-    """A latency for each hop, and bytes over the bandwidth of the slowest link crossed."""
-    ring = collective.kind in ("all_reduce", "all_gather", "reduce_scatter")
-    link = ring_link(axis, cluster) if ring else slowest_link(axis, cluster)
-    hops = where(axis.size > 1, axis.size - 1 if ring else 1, 0)
+def collective_seconds(collective: Collective, axis: Axis, cluster: Cluster) -> Number:
+    """Seconds of one collective on its own; nothing for a group of one or an empty tensor."""
+    outside = crosses(axis, cluster.scale_up_domain)
+    if collective.kind == "send":
+        seconds = where(outside, _sent_out(collective, cluster), _sent_inside(collective, cluster))
+    elif collective.kind == "all_to_all":
+        seconds = _exchanged(collective, axis, cluster)
+    else:
+        inside = _inside(collective, axis.size, cluster)
+        seconds = where(outside, _across(collective, axis, cluster), inside)
+    return where((axis.size > 1) & (collective.bytes > 0), seconds, 0.0)
+
+
+def link_rates(cluster: Cluster) -> LinkRates:
+    """The fitted rates of the link inside the cluster's domains."""
+    for name, rates in constants.LINK_RATES.items():
+        if cluster.scale_up.name.startswith(name):
+            return rates
+    return constants.OTHER_LINK
+
+
+def network_hop(cluster: Cluster) -> float:
+    """Seconds of one step across nodes."""
+    for name, seconds in constants.FABRIC_HOPS.items():
+        if cluster.network.name.startswith(name):
+            return seconds
+    return constants.NETWORK_HOP
+
+
+def _steps(collective: Collective, size: Number) -> Number:
     passes = 2 if collective.kind == "all_reduce" else 1
-    moved = wire_bytes(collective, axis.size)
-    return passes * hops * link.latency + moved / (link.bandwidth * efficiency.link)
+    return passes * (size - 1)
+
+
+def _inside(collective: Collective, size: Number, cluster: Cluster) -> Number:
+    """Within one domain: the better of the two protocols, and of the switch where it can sum."""
+    rates = link_rates(cluster)
+    link = cluster.scale_up.bandwidth
+    wire, steps = wire_bytes(collective, size), _steps(collective, size)
+    low = rates.hop * steps + wire / (rates.low_share * link)
+    simple = rates.fill + rates.simple_hop * steps + wire / (rates.share * link)
+    ring = rates.start + minimum(low, simple)
+    newer = cluster.device.architecture >= "sm90" and len(cluster.device.architecture) >= 4
+    if collective.kind != "all_reduce" or not newer or "NVLink" not in cluster.scale_up.name:
+        return ring
+    switch = constants.SWITCH_START + wire / (constants.SWITCH_SHARE * link)
+    return where(size >= constants.SWITCH_RANKS, minimum(ring, switch), ring)
+
+
+def _across(collective: Collective, axis: Axis, cluster: Cluster) -> Number:
+    """Across domains: the ports of all ranks that a group has in a domain carry its rings.
+
+    Small tensors go over trees, so the latency grows with the logarithm of the group.
+    """
+    rates = link_rates(cluster)
+    ports = ranks_inside(axis, cluster.scale_up_domain) * cluster.network.bandwidth
+    bandwidth = minimum(
+        constants.NETWORK_SHARE * ports,
+        where(ports > 0, rates.share * cluster.scale_up.bandwidth, 0),
+    )
+    hops = minimum(_steps(collective, axis.size), 4 * log2(axis.size) + 8)
+    return rates.start + network_hop(cluster) * hops + wire_bytes(collective, axis.size) / bandwidth
+
+
+def _exchanged(collective: Collective, axis: Axis, cluster: Cluster) -> Number:
+    """An all-to-all: what stays in the domain and what leaves it go at the same time."""
+    rates = link_rates(cluster)
+    near = ranks_inside(axis, cluster.scale_up_domain)
+    share = collective.bytes / axis.size
+    stays = share * (near - 1) / cluster.scale_up.bandwidth
+    inside = minimum(stays / rates.low_share, rates.fill + stays / rates.exchange)
+    outside = share * (axis.size - near) / (constants.NETWORK_SHARE * cluster.network.bandwidth)
+    far = where(axis.size > near, network_hop(cluster), 0.0)
+    return rates.start + far + maximum(inside, outside)
+
+
+def _sent_inside(collective: Collective, cluster: Cluster) -> Number:
+    rates = link_rates(cluster)
+    return rates.start + collective.bytes / (rates.share * cluster.scale_up.bandwidth)
+
+
+def _sent_out(collective: Collective, cluster: Cluster) -> Number:
+    wire = collective.bytes / (constants.NETWORK_SHARE * cluster.network.bandwidth)
+    return link_rates(cluster).start + network_hop(cluster) + wire

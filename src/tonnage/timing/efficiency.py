@@ -1,48 +1,86 @@
-"""Shares of the published peaks that a training step is taken to reach.
-
-Stated, and not fitted: a later release replaces them by functions of shape, device and
-runtime held to measured steps. Each is an assumption of every estimate that uses it.
-"""
+"""What a device sustains inside a step, of what its maker publishes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tonnage.cluster import Device
+from tonnage.dtype import dtype
 from tonnage.errors import InputError
+from tonnage.timing import constants
 
 
 @dataclass(frozen=True, kw_only=True)
 class Efficiency:
-    """Shares of peak, each over 0 and at most 1.
+    """What a person says about rates, over what is fitted.
 
     Attributes:
-        compute: of dense FLOP/s, by matrix products and attention. Long runs at scale report
-            0.4 to 0.8 of peak in their products; the low end where power is the limit.
-        memory: of memory bandwidth, by elementwise operations and the optimizer.
-        link: of a link's bandwidth in one direction, by collectives.
+        compute: share of dense peak FLOP/s that products reach; None: `sustained_flops`.
     """
 
-    compute: float = 0.6
-    memory: float = 0.8
-    link: float = 0.7
+    compute: float | None = None
 
     def __post_init__(self) -> None:
-        """Check that each is a share."""
-        for name in ("compute", "memory", "link"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | float) and 0.0 < value <= 1.0):
-                raise InputError(
-                    field=f"efficiency.{name}",
-                    value=value,
-                    problem="is not a share of peak",
-                    accepted="over 0, at most 1",
-                )
+        """Check that it is a share."""
+        value = self.compute
+        if value is None or (isinstance(value, int | float) and 0.0 < value <= 1.0):
+            return
+        raise InputError(
+            field="efficiency.compute",
+            value=value,
+            problem="is not a share of peak",
+            accepted="over 0, at most 1",
+        )
 
 
 STATED = Efficiency()
-OPTIMISTIC = Efficiency(compute=0.8, memory=0.95, link=0.9)
-PESSIMISTIC = Efficiency(compute=0.4, memory=0.6, link=0.5)
-"""The ends of the range that an estimate gives beside its single figure."""
+"""Nothing said: as fitted."""
 
-IDEAL = Efficiency(compute=1.0, memory=1.0, link=1.0)
-"""Every resource at its published peak: with no communication or bubble, the lower bound."""
+
+def generation(device: Device) -> str:
+    """The generation whose constants hold for a device; empty where it has none.
+
+    A device of another maker, or of a generation that nobody has measured, takes Hopper's,
+    the first of its kind of process and power density; older ones take Ampere's.
+    """
+    name = device.architecture.rstrip("af")
+    name = constants.GENERATIONS.get(name, name)
+    if name in constants.PICOJOULE_PER_FLOP:
+        return name
+    old = name.startswith("sm") and name[2:].isdigit() and int(name[2:]) < 89
+    return "sm80" if old else "sm90"
+
+
+def sustained_flops(
+    device: Device, number_format: str, efficiency: Efficiency = STATED, *, field: str = "precision"
+) -> float:
+    """FLOP/s of matrix products that a device keeps up: ``min(0.814·P, TDP / ε)``.
+
+    Past a power limit the clock falls until the products' energy fits, so that the newest
+    devices reach the smallest shares of their peaks.
+
+    Raises:
+        InputError: the device has no published peak for the format.
+    """
+    peak = device.peak_flops(number_format, field=field)
+    if efficiency.compute is not None:
+        return peak * efficiency.compute
+    ceiling = peak * constants.SUSTAINED_SHARE
+    energies = constants.PICOJOULE_PER_FLOP.get(generation(device), {})
+    energy = energies.get({"fp16": "bf16"}.get(kind := dtype(number_format).peak, kind))
+    if energy is None or device.tdp_watts is None:
+        return ceiling
+    return min(ceiling, device.tdp_watts / (energy * 1e-12))
+
+
+def attention_flops(device: Device, number_format: str) -> float:
+    """FLOP/s that flash attention's shares are of: dense peak, less where power is short.
+
+    Raises:
+        InputError: the device has no published peak for the format.
+    """
+    peak = device.peak_flops(number_format, field="precision")
+    usual = constants.FLASH_WATTS.get(generation(device))
+    if usual is None or device.tdp_watts is None:
+        return peak
+    return peak * min(1.0, device.tdp_watts / (usual * peak / 1e12))

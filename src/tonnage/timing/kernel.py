@@ -1,16 +1,29 @@
-"""Seconds of an operation on one device: a roofline."""
+"""Seconds of an operation's kernels on one device."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, maximum
+from tonnage.algebra import Number, maximum, total
 from tonnage.cluster import Device
 from tonnage.dtype import dtype
-from tonnage.ledger import Operation
-from tonnage.ledger.operation import union_bytes
+from tonnage.ledger import Operation, Operations
+from tonnage.ledger.operation import Phase, Tensor, union_bytes
 from tonnage.plan import Setting
-from tonnage.timing.efficiency import Efficiency
+from tonnage.timing import constants
+from tonnage.timing.attention import BLOCK, flash_share, wave_loss
+from tonnage.timing.efficiency import (
+    STATED,
+    Efficiency,
+    attention_flops,
+    generation,
+    sustained_flops,
+)
+from tonnage.timing.gemm import Product, ProductRates, product_seconds
+
+ASSUMED_MULTIPROCESSORS = 128
+"""Multiprocessors of a device whose maker does not say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,62 +31,180 @@ class Rates:
     """What one device does in a second inside a step.
 
     Attributes:
-        matmul: FLOP/s of matrix products in the recipe's narrowest format.
-        wide: FLOP/s of what a narrow recipe leaves alone: attention, the head, routers.
-        memory: bytes per second.
+        narrow: products in the recipe's narrowest format.
+        wide: products that a narrow recipe leaves alone: the head, routers, scores.
+        attention: dense peak FLOP/s that flash attention's share is of.
+        memory: bytes per second of memory-bound operations.
+        scattered: bytes per second of kernels that follow an index.
+        softmax: bytes per second of unfused softmax and dropout.
+        generation: whose attention kernels it runs.
     """
 
-    matmul: float
-    wide: float
+    narrow: ProductRates
+    wide: ProductRates
+    attention: float
     memory: float
+    scattered: float
+    softmax: float
+    generation: str
 
 
-def rates(setting: Setting, device: Device, efficiency: Efficiency) -> Rates:
+def rates(setting: Setting, device: Device, efficiency: Efficiency = STATED) -> Rates:
     """The device's rates under a recipe.
 
     Raises:
         InputError: the device has no published peak for the recipe's format.
     """
     recipe = setting.precision
+    wide = product_rates(
+        device, sustained_flops(device, recipe.compute, efficiency), recipe.compute
+    )
+    narrow = sustained_flops(device, recipe.matmul, efficiency)
     return Rates(
-        matmul=device.peak_flops(recipe.matmul, field="precision") * efficiency.compute,
-        wide=device.peak_flops(recipe.compute, field="precision") * efficiency.compute,
-        memory=device.bandwidth * efficiency.memory,
+        narrow=dataclasses.replace(wide, flops=narrow),
+        wide=wide,
+        attention=attention_flops(device, recipe.compute),
+        memory=device.bandwidth * constants.ELEMENTWISE_MEMORY,
+        scattered=device.bandwidth * constants.SCATTERED_MEMORY,
+        softmax=device.bandwidth * constants.SOFTMAX_MEMORY,
+        generation=generation(device),
+    )
+
+
+def product_rates(device: Device, flops: float, wide_format: str) -> ProductRates:
+    """A device's rates for matrix products of some FLOP/s, by the constants for all devices."""
+    processors = device.multiprocessors or ASSUMED_MULTIPROCESSORS
+    peak = device.peak_flops(wide_format, field="precision")
+    return ProductRates(
+        multiprocessors=processors,
+        flops=flops,
+        memory=device.bandwidth * constants.PRODUCT_MEMORY,
+        feed=constants.PRODUCT_FEED * peak / processors,
+        start=constants.PRODUCT_START,
+        wave=constants.PRODUCT_WAVE,
+        split=constants.PRODUCT_SPLIT,
     )
 
 
 def forward_seconds(setting: Setting, rate: Rates, operation: Operation) -> Number:
-    """The larger of FLOPs over rate and bytes over bandwidth, in the forward pass."""
-    if operation.kind == "communication":
-        return 0.0
-    moved = union_bytes((*operation.inputs, *operation.outputs)) + _weight_bytes(setting, operation)
-    return maximum(operation.flops / _rate(rate, operation), moved / rate.memory)
+    """Seconds of an operation's forward pass."""
+    if operation.kind == "matmul" and operation.inputs:
+        return _product_time(rate, operation, _product(setting, operation))
+    if operation.kind == "attention":
+        return _attention(setting, rate, operation, "forward")
+    return _memory_bound(setting, rate, operation, _forward_bytes(operation))
 
 
 def backward_seconds(setting: Setting, rate: Rates, operation: Operation) -> Number:
-    """The same for the backward pass.
+    """Seconds of an operation's backward pass.
 
-    It reads what was saved and the gradient of each output, and writes the gradient of each
-    input and of each weight.
+    A product's is two products: of its output's gradient with the other operand, for each
+    operand that has a gradient.
     """
+    if operation.kind == "matmul" and operation.inputs:
+        products = _gradients(setting, operation, _product(setting, operation))
+        return total(_product_time(rate, operation, product) for product in products)
+    if operation.kind == "attention":
+        return _attention(setting, rate, operation, "backward")
+    moved = union_bytes(operation.saves) + union_bytes((*operation.inputs, *operation.outputs))
+    return _memory_bound(setting, rate, operation, moved)
+
+
+def _narrow(operation: Operation) -> bool:
+    return any(weight.narrow for weight in operation.weights)
+
+
+def _product(setting: Setting, operation: Operation) -> Product:
+    """The shape of a product, from the elements that it reads and writes and its FLOPs."""
+    recipe = setting.precision
+    read, wrote = operation.inputs[0].elements, operation.outputs[0].elements
+    depth = operation.flops / 2 / wrote
+    rows = read / depth
+    columns = wrote / rows
+    copies: Number = 1
+    if operation.weights:
+        copies = operation.weights[0].copies
+    elif len(operation.inputs) > 1:
+        copies = operation.inputs[1].elements / (depth * columns)
+    narrow = recipe.matmul if _narrow(operation) else recipe.compute
+    return Product(
+        rows=rows / copies,
+        columns=columns,
+        depth=depth,
+        copies=copies,
+        operand_bytes=dtype(narrow).bytes,
+        result_bytes=dtype(operation.outputs[0].format).bytes,
+    )
+
+
+def _gradients(setting: Setting, operation: Operation, product: Product) -> list[Product]:
+    """The products of the backward pass: the input's gradient, and the other operand's."""
+    to_input = dataclasses.replace(product, columns=product.depth, depth=product.columns)
+    if operation.weights and not operation.weights[0].trains:
+        return [to_input]
+    # With fused accumulation a weight's gradient is read and written in fp32.
+    fused = bool(operation.weights) and setting.runtime.placeholder_gradients
+    to_weight = dataclasses.replace(
+        product,
+        rows=product.depth,
+        depth=product.rows,
+        result_bytes=8.0 if fused else product.result_bytes,
+    )
+    return [to_input, to_weight]
+
+
+def _product_time(rate: Rates, operation: Operation, product: Product) -> Number:
+    seconds = product_seconds(product, rate.narrow if _narrow(operation) else rate.wide)
+    if not operation.weights:
+        return seconds
+    return seconds + constants.EXPERT_START * (product.copies - 1)
+
+
+def cast_seconds(setting: Setting, rate: Rates, operations: Operations, phase: Phase) -> Number:
+    """Casting what narrow products read: each input once, and backward each gradient.
+
+    Products that read the same tensor share its cast.
+    """
+    if not setting.precision.quantized:
+        return 0.0
+    narrow = [op for op in operations if op.kind == "matmul" and _narrow(op)]
+    ends = [op.inputs[0] if phase == "forward" else op.outputs[0] for op in narrow]
+    elements = total({tensor.name: tensor.elements for tensor in ends}.values())
+    return constants.CAST_TRAFFIC * elements / rate.memory
+
+
+def _attention(setting: Setting, rate: Rates, operation: Operation, phase: Phase) -> Number:
+    """A flash kernel, by its generation's share of peak, and its inputs and outputs."""
+    version = setting.plan.attention_version or 2
+    rows = operation.rows
+    width = 128 if rows is None else operation.inputs[0].elements / rows
+    share = flash_share(rate.generation, version, width, phase)
+    flops = operation.flops
+    if phase == "backward":
+        flops = operation.flops_backward + operation.flops_inside
+    seconds = flops / (share * rate.attention)
+    if rows is not None:
+        seconds = seconds * wave_loss(rows / BLOCK, rate.wide.multiprocessors)
+    moved = union_bytes((*operation.inputs, *operation.outputs))
+    return seconds + (moved if phase == "forward" else 2 * moved) / rate.memory
+
+
+def _forward_bytes(operation: Operation) -> Number:
+    """What is read and written, with what is written for backward alone."""
+    written: dict[str, Tensor] = {t.name: t for t in (*operation.outputs, *operation.inputs)}
+    aside = [t for t in operation.saves if t.name not in written]
+    return union_bytes((*operation.inputs, *operation.outputs, *aside))
+
+
+def _memory_bound(setting: Setting, rate: Rates, operation: Operation, moved: Number) -> Number:
+    """Bytes over bandwidth, and the start of the kernel; scans also by their FLOPs."""
     if operation.kind == "communication":
         return 0.0
-    moved = union_bytes(operation.saves) + union_bytes((*operation.inputs, *operation.outputs))
-    moved = moved + 2 * _weight_bytes(setting, operation)
-    flops = operation.flops_backward + operation.flops_inside
-    return maximum(flops / _rate(rate, operation), moved / rate.memory)
-
-
-def _rate(rate: Rates, operation: Operation) -> float:
-    narrow = any(weight.narrow for weight in operation.weights)
-    return rate.matmul if narrow else rate.wide
-
-
-def _weight_bytes(setting: Setting, operation: Operation) -> Number:
-    if operation.kind != "matmul":
-        return 0
-    size = dtype(setting.precision.compute).bytes
-    count: Number = 0
-    for weight in operation.weights:
-        count = count + weight.numel * size
-    return count
+    core = "core_attn" in operation.modules
+    scattered = operation.scattered and setting.runtime.permute == "kernels"
+    speed = rate.softmax if core else rate.scattered if scattered else rate.memory
+    factor = 1.0
+    if setting.runtime.kernels == "eager" and not setting.plan.compile and not core:
+        factor = constants.EAGER_TRAFFIC
+    seconds = factor * moved / speed + constants.ELEMENTWISE_START
+    return maximum(seconds, operation.flops / rate.attention)

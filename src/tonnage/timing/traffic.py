@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from tonnage.algebra import Number
+from tonnage.algebra import Number, exact_div
 from tonnage.cluster import Cluster
 from tonnage.ledger import Collective, Operations, StageLedger
 from tonnage.ledger.data_parallel import data_parallel_collectives
 from tonnage.ledger.layer import layer_input
+from tonnage.ledger.operation import Phase
 from tonnage.mesh import Axis, axes
 from tonnage.plan import Setting
 from tonnage.timing.collective import collective_seconds, wire_bytes
-from tonnage.timing.efficiency import Efficiency
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +35,9 @@ class Traffic:
         """Bytes that a rank sends in a step."""
         return self.count * wire_bytes(self.collective, self.axis.size)
 
-    def seconds(self, cluster: Cluster, efficiency: Efficiency) -> Number:
+    def seconds(self, cluster: Cluster) -> Number:
         """Seconds of all of them, one after the other, hidden or not."""
-        return self.count * collective_seconds(self.collective, self.axis, cluster, efficiency)
+        return self.count * collective_seconds(self.collective, self.axis, cluster)
 
 
 def mesh_axes(setting: Setting) -> dict[str, Axis]:
@@ -87,19 +87,23 @@ def pipeline_traffic(setting: Setting, ledger: StageLedger) -> list[Traffic]:
     if plan.pp == 1:
         return []
     size = layer_input(setting).bytes
+    shared = setting.runtime.scatter_gather and not setting.sp
     # Between rounds of interleaving the last stage sends on to the first.
     onward = plan.vpp - stage.head
     back = plan.vpp - stage.embedding
-    axis = mesh_axes(setting)["pp"]
-    sends = (
-        (Collective(kind="send", axis="pp", bytes=size, phase="forward"), onward),
-        (Collective(kind="send", axis="pp", bytes=size, phase="backward"), back),
-    )
-    return [
-        Traffic(collective=send, axis=axis, count=chunks * setting.grad_acc)
-        for send, chunks in sends
-        if chunks
-    ]
+    found = mesh_axes(setting)
+    traffic: list[Traffic] = []
+    ways: tuple[tuple[Phase, int], ...] = (("forward", onward), ("backward", back))
+    for phase, chunks in ways:
+        if not chunks:
+            continue
+        sent = exact_div(size, setting.tp) if shared else size
+        pieces = [Collective(kind="send", axis="pp", bytes=sent, phase=phase)]
+        if shared:
+            pieces.append(Collective(kind="all_gather", axis="tp", bytes=size, phase=phase))
+        count = chunks * setting.grad_acc
+        traffic += [Traffic(collective=c, axis=found[c.axis], count=count) for c in pieces]
+    return traffic
 
 
 def data_parallel_traffic(setting: Setting, ledger: StageLedger) -> list[Traffic]:

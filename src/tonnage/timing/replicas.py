@@ -1,0 +1,87 @@
+"""Seconds of data-parallel traffic that nothing hides, and of the optimizer's step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tonnage.algebra import Number, ceil_div, largest, maximum, minimum, total
+from tonnage.cluster import Cluster
+from tonnage.dtype import dtype
+from tonnage.ledger import StageLedger
+from tonnage.ledger.optimizer import step_traffic
+from tonnage.plan import Setting
+from tonnage.timing import constants
+from tonnage.timing.collective import collective_seconds
+from tonnage.timing.kernel import Rates
+from tonnage.timing.passes import verification_seconds
+from tonnage.timing.stage import StageTime
+from tonnage.timing.traffic import Traffic
+
+
+def exposed_data_parallel(
+    setting: Setting, ledger: StageLedger, stage: StageTime, cluster: Cluster
+) -> Number:
+    """Gradient and parameter traffic that compute does not hide.
+
+    What happens once a step hides behind one micro-batch's pass, what happens in every
+    micro-batch behind each. Of what is hidden, a share shows all the same.
+    """
+    habits = setting.runtime
+    at_end = setting.zero == 1 and habits.sharded_reduce == "all-reduce"
+    hides = {
+        "forward": habits.overlap_param_gather,
+        "backward": habits.overlap_grad_reduce and not at_end,
+    }
+    windows = {"forward": stage.forward, "backward": stage.backward + stage.recompute}
+    exposed: Number = 0.0
+    for phase in ("forward", "backward"):
+        items = [t for t in stage.replicas if t.collective.phase == phase]
+        busy = _seconds(setting, ledger, items, cluster)
+        if not hides[phase]:
+            exposed = exposed + busy
+            continue
+        window = largest(item.count for item in items) * windows[phase]
+        hidden = minimum(busy, window)
+        exposed = exposed + maximum(busy - window, 0.0) + constants.OVERLAP_LEAK * hidden
+    return exposed
+
+
+def _seconds(
+    setting: Setting, ledger: StageLedger, items: Iterable[Traffic], cluster: Cluster
+) -> Number:
+    """All of them, in pieces: a bucket for each layer."""
+    pieces = max(len(ledger.stage.layers), 1)
+    seconds: Number = 0.0
+    for item in items:
+        size = item.collective.bytes / pieces
+        piece = type(item.collective)(
+            kind=item.collective.kind,
+            axis=item.collective.axis,
+            bytes=size,
+            phase=item.collective.phase,
+        )
+        once = collective_seconds(piece, item.axis, cluster)
+        seconds = seconds + item.count * pieces * once + verification_seconds(setting, item)
+    return seconds
+
+
+def optimizer_seconds(setting: Setting, ledger: StageLedger, rate: Rates) -> Number:
+    """The step's memory traffic over bandwidth, on this rank's shard of the states.
+
+    Beside the step itself, the gradients are cleared, all that the rank holds of them.
+    """
+    sums: dict[str, Number] = {"dense": 0, "expert": 0}
+    cleared: Number = 0
+    recipe = setting.precision
+    gradient = dtype(recipe.accumulation or recipe.gradients).bytes
+    for weight, count in ledger.weights():
+        sums[weight.group] = sums[weight.group] + count * step_traffic(setting, weight)
+        if weight.trains and setting.zero < 2:
+            cleared = cleared + count * weight.numel * gradient
+    if setting.zero >= 1:
+        shares = (setting.shard, setting.expert_shard)
+        sums = {
+            group: ceil_div(sums[group], share)
+            for group, share in zip(("dense", "expert"), shares, strict=True)
+        }
+    return (total(sums.values()) + cleared) / rate.memory

@@ -1,0 +1,169 @@
+"""Seconds of one pipeline stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tonnage.algebra import Number, maximum, total, where
+from tonnage.arch import Layer
+from tonnage.cluster import Cluster
+from tonnage.dtype import dtype
+from tonnage.ledger import Operations, StageLedger
+from tonnage.ledger.flops import layers_recomputed
+from tonnage.ledger.layer import recomputed_modules
+from tonnage.plan import Setting
+from tonnage.timing.kernel import Rates, forward_seconds
+from tonnage.timing.loss import loss_seconds
+from tonnage.timing.passes import Pass, exposed_seconds, one_pass
+from tonnage.timing.traffic import Traffic, data_parallel_traffic, layer_traffic, pipeline_traffic
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageTime:
+    """One stage's seconds for one micro-batch, and what it sends in a step.
+
+    Attributes:
+        forward: compute of the forward pass.
+        backward: compute of the backward pass, without recomputation.
+        recompute: forward work that recomputation repeats.
+        exposed: communication inside a micro-batch that nothing hides, by part.
+        host: that the device waits for the host.
+        traffic: all collectives of a step but those of the replicas.
+        replicas: what data-parallel ranks exchange in a step.
+    """
+
+    forward: Number
+    backward: Number
+    recompute: Number
+    exposed: dict[str, Number]
+    host: Number
+    traffic: tuple[Traffic, ...]
+    replicas: tuple[Traffic, ...]
+
+    @property
+    def ahead(self) -> Number:
+        """Of a micro-batch's seconds, those of the forward pass; what is not compute shares."""
+        compute = self.forward + self.backward + self.recompute
+        return where(compute > 0, self.microbatch * self.forward / maximum(compute, 1e-12), 0.0)
+
+    @property
+    def microbatch(self) -> Number:
+        """Seconds of one micro-batch, forward and backward."""
+        compute = self.forward + self.backward + self.recompute
+        return compute + total(self.exposed.values()) + self.host
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerTime:
+    """Both passes of some operations, and what selective recomputation repeats of them."""
+
+    forward: Pass
+    backward: Pass
+    selected: Number
+
+
+def layer_times(
+    setting: Setting, ledgers: Iterable[StageLedger], cluster: Cluster, rate: Rates
+) -> dict[Layer, LayerTime]:
+    """The passes of every kind of layer, once for all stages."""
+    kinds = {layer: found for ledger in ledgers for layer, found in ledger.layers.items()}
+    return {
+        layer: _times(setting, operations, cluster, rate, layer=True)
+        for layer, operations in kinds.items()
+    }
+
+
+def _times(
+    setting: Setting, operations: Operations, cluster: Cluster, rate: Rates, *, layer: bool
+) -> LayerTime:
+    modules = recomputed_modules(setting)
+    chosen = [op for op in operations if modules.intersection(op.modules)]
+    selected = total(forward_seconds(setting, rate, op) for op in chosen)
+    if "outputs" in modules:
+        # Every second product, and half of what lies between them (torchtitan).
+        others = [op for op in operations if op.kind != "attention"]
+        selected = total(forward_seconds(setting, rate, op) for op in others) / 2
+    return LayerTime(
+        forward=one_pass(setting, operations, "forward", rate, cluster, layer=layer),
+        backward=one_pass(setting, operations, "backward", rate, cluster, layer=layer),
+        selected=selected,
+    )
+
+
+def stage_time(
+    setting: Setting,
+    ledger: StageLedger,
+    layers: Mapping[Layer, LayerTime],
+    cluster: Cluster,
+    rate: Rates,
+) -> StageTime:
+    """The time of one stage, from the passes of its layers and of its ends."""
+    passes = _passes(setting, ledger, layers)
+    ends = (*ledger.embedding, *ledger.head)
+    outer = _times(setting, ends, cluster, rate, layer=False)
+    passes += [("forward", 1, outer.forward), ("backward", 1, outer.backward)]
+    if ledger.head:
+        loss = Pass(compute=loss_seconds(setting, rate), exposed={}, host=0.0)
+        passes.append(("backward", 1, loss))
+    passes.append(("backward", 1, _accumulation(setting, ledger, rate)))
+    sends = pipeline_traffic(setting, ledger)
+    sent = exposed_seconds(setting, sends, cluster)
+
+    def compute(which: str) -> Number:
+        return total(count * each.compute for name, count, each in passes if name == which)
+
+    exposed = {
+        part: sent[part] / setting.grad_acc
+        + total(count * each.exposed.get(part, 0.0) for _, count, each in passes)
+        for part in sent
+    }
+    counts = ledger.stage.kinds()
+    selected = total(counts[layer] * layers[layer].selected for layer in ledger.layers)
+    return StageTime(
+        forward=compute("forward"),
+        backward=compute("backward"),
+        recompute=compute("recompute") + selected,
+        exposed=exposed,
+        host=total(count * each.host for _, count, each in passes),
+        traffic=(*_traffic(setting, ledger), *sends),
+        replicas=tuple(data_parallel_traffic(setting, ledger)),
+    )
+
+
+def _accumulation(setting: Setting, ledger: StageLedger, rate: Rates) -> Pass:
+    """Adding a micro-batch's gradients to a second buffer in another format, where there is one."""
+    recipe = setting.precision
+    moved: Number = 0
+    if recipe.accumulation:
+        size = dtype(recipe.gradients).bytes + 2 * dtype(recipe.accumulation).bytes
+        moved = size * total(n * w.numel for w, n in ledger.weights() if w.trains)
+    return Pass(compute=moved / rate.memory, exposed={}, host=0.0)
+
+
+def _passes(
+    setting: Setting, ledger: StageLedger, layers: Mapping[Layer, LayerTime]
+) -> list[tuple[str, Number, Pass]]:
+    """The passes of a stage's layers, each with its name and how often it is made."""
+    again = layers_recomputed(setting, (ledger.stage,))
+    passes: list[tuple[str, Number, Pass]] = []
+    for layer, count in ledger.stage.kinds().items():
+        time = layers[layer]
+        passes += [("forward", count, time.forward), ("backward", count, time.backward)]
+        passes.append(("recompute", again.get(layer, 0), time.forward))
+    return passes
+
+
+def _traffic(setting: Setting, ledger: StageLedger) -> list[Traffic]:
+    """The collectives of a step's layers and ends, those of recomputation with them."""
+    again = layers_recomputed(setting, (ledger.stage,))
+    counts = ledger.stage.kinds()
+    ends = (*ledger.embedding, *ledger.head)
+    found = layer_traffic(setting, ends, setting.grad_acc, rebuilt=False)
+    for layer, operations in ledger.layers.items():
+        repeated = again.get(layer, 0)
+        for count, rebuilt in ((counts[layer] - repeated, False), (repeated, True)):
+            if count:
+                times = count * setting.grad_acc
+                found += layer_traffic(setting, operations, times, rebuilt=rebuilt)
+    return found
