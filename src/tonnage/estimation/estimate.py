@@ -72,7 +72,7 @@ def estimate(
     memory = _memory(resolved, ledgers, cluster, limits)
     flops = _flops(resolved)
     timed = step_time(resolved.setting, ledgers, cluster, limits.efficiency)
-    step = _step(resolved, ledgers, cluster, flops, timed)
+    step = _step(resolved, cluster, flops, timed)
     return Estimate(
         model=_model(architecture),
         cluster=ClusterPart(
@@ -187,7 +187,6 @@ def _flops(resolved: Resolved) -> FlopsPart:
 
 def _step(
     resolved: Resolved,
-    ledgers: tuple[StageLedger, ...],
     cluster: Cluster,
     flops: FlopsPart,
     timed: StepTime,
