@@ -19,7 +19,6 @@ from tonnage.ledger.data_parallel import data_parallel_collectives
 from tonnage.mesh import Axis
 from tonnage.plan import Plan
 from tonnage.timing.collective import collective_seconds, wire_bytes
-from tonnage.timing.efficiency import IDEAL
 from tonnage.timing.pipeline import pipeline_time
 
 N, X = sympy.symbols("n x", positive=True)
@@ -47,7 +46,7 @@ def test_a_group_of_one_sends_nothing_and_takes_no_time(kind: str) -> None:
     cluster = parse_cluster("8xH100")
     assert wire_bytes(collective(kind, 1000), 1) == 0
     alone = Axis(name="dp_cp", size=1, stride=1)
-    assert collective_seconds(collective(kind, 1000), alone, cluster, IDEAL) == 0
+    assert collective_seconds(collective(kind, 1000), alone, cluster) == 0
 
 
 def test_an_all_reduce_is_its_two_halves() -> None:
@@ -55,11 +54,12 @@ def test_an_all_reduce_is_its_two_halves() -> None:
     axis = Axis(name="dp_cp", size=16, stride=1)
 
     def seconds(kind: str) -> Any:
-        return collective_seconds(collective(kind, 10**9), axis, cluster, IDEAL)
+        return collective_seconds(collective(kind, 10**9), axis, cluster)
 
-    assert seconds("all_reduce") == pytest.approx(
-        seconds("all_gather") + seconds("reduce_scatter"), rel=1e-12
-    )
+    # The bytes are the same; it starts once where they start twice.
+    halves = seconds("all_gather") + seconds("reduce_scatter")
+    assert seconds("all_reduce") == pytest.approx(halves, rel=0.05)
+    assert seconds("all_reduce") <= halves
 
 
 def layer_collectives(sp: bool) -> list[Collective]:

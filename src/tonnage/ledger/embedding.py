@@ -38,6 +38,13 @@ def saved_module(setting: Setting, part: str) -> tuple[Weight, ...]:
     return (copy,)
 
 
+def _rows(setting: Setting) -> list[Weight]:
+    """What the first tensor is made with: rows of a vocabulary, or a product with patches."""
+    if setting.architecture.patches is not None:
+        return _patches(setting)
+    return [token_table(setting), *saved_module(setting, "embedding")]
+
+
 def embedding(setting: Setting) -> tuple[Operations, Tensor]:
     """Look up tokens: every rank finds its rows, and the sum over ranks is the embedding.
 
@@ -47,7 +54,16 @@ def embedding(setting: Setting) -> tuple[Operations, Tensor]:
     architecture = setting.architecture
     tokens = setting.shard_tokens
     width = architecture.embedding_width or architecture.hidden
-    weights = [token_table(setting), *saved_module(setting, "embedding")]
+    weights = _rows(setting)
+    if architecture.token_types:
+        weights.append(
+            Weight(
+                name="embedding.types",
+                shape=(architecture.token_types, architecture.hidden),
+                trains=setting.trains_base,
+                embedding=True,
+            )
+        )
     if architecture.learned_positions:
         weights.append(
             Weight(
@@ -85,6 +101,20 @@ def embedding(setting: Setting) -> tuple[Operations, Tensor]:
         )
         operations.extend(done)
     return _streams(setting, operations, stream)
+
+
+def _patches(setting: Setting) -> list[Weight]:
+    """The projection of a patch, its bias, and the class token."""
+    patches = setting.architecture.patches
+    assert patches is not None
+    hidden = setting.architecture.hidden
+    trains = setting.plan.lora_rank is None
+    shapes = ((patches.channels * patches.size**2, hidden), (hidden,), (hidden,))
+    names = ("embedding.patch", "embedding.patch_bias", "embedding.class_token")
+    return [
+        Weight(name=name, shape=shape, trains=trains, embedding=True)
+        for name, shape in zip(names, shapes, strict=True)
+    ]
 
 
 def _streams(
