@@ -170,9 +170,6 @@ def test_the_nearest_lengths_are_legal(seq: int) -> None:
 
 
 REFUSED: dict[str, Any] = {
-    "compile": True,
-    "cuda_graphs": True,
-    "tp_comm_overlap": True,
     "offload_optimizer": 0.5,
     "offload_parameters": True,
     "offload_activations": True,

@@ -28,6 +28,7 @@ _PROFILES = (
         attention_mask=True,
         placeholder_gradients=True,
         linear_workspaces=1,
+        overlap_sends=True,
         source="Megatron-LM core_v0.12 and Transformer Engine 2.x, read in source",
     ),
     Runtime(
@@ -70,7 +71,7 @@ _PROFILES = (
         name="megatron-deepspeed",
         gradient_buffer="persistent",
         summary="Megatron-DeepSpeed: unfused attention, every collective exposed",
-        axes=("tp", "pp"),
+        axes=("tp", "sp", "pp"),
         zero_stages=(0, 1),
         zero=0,
         precision="fp16-mixed",

@@ -132,6 +132,7 @@ class Runtime:
         overlap_param_gather: parameter gathers run under the forward pass.
         tp_overlap: share of tensor-parallel communication hidden behind compute, 0 to 1.
         ep_overlap: share of the experts' exchange hidden behind another micro-batch, 0 to 1.
+        overlap_sends: interleaved chunks send while the next one computes.
         permute: tokens are sorted for their experts by ``kernels`` of their own, or
             ``in-dispatch`` (DeepEP, HybridEP).
         ring_overlap: a context-parallel ring runs under the attention of the part before.
@@ -207,6 +208,7 @@ class Runtime:
     overlap_param_gather: bool = True
     tp_overlap: float = 0.0
     ep_overlap: float = 0.0
+    overlap_sends: bool = False
     permute: Literal["kernels", "in-dispatch"] = "kernels"
     ring_overlap: bool = True
     sharded_reduce: Literal["reduce-scatter", "all-reduce"] = "reduce-scatter"

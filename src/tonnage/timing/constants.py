@@ -17,8 +17,8 @@ SUSTAINED_SHARE: Final = 0.814
 A100, where power is no limit: 0.81 to 0.83."""
 
 PICOJOULE_PER_FLOP: Final[dict[str, dict[str, float]]] = {
-    "sm90": {"bf16": 1.09, "fp8": 0.60},
-    "sm100": {"bf16": 1.06, "fp8": 0.41, "fp4": 0.23},
+    "sm90": {"bf16": 1.11, "fp8": 0.625},
+    "sm100": {"bf16": 1.03, "fp8": 0.46, "fp4": 0.24},
 }
 """Board energy of one FLOP of a product, by generation and format: a device that would need
 more than its power limit lowers its clock. Unit: 1e-12 J. Read off steps on H100, H200 and
@@ -45,7 +45,7 @@ PRODUCT_FEED: Final = 0.0151
 PRODUCT_SPLIT: Final = 2.1e-6
 """Seconds to sum the pieces of a split depth. 1.0 to 4.1 µs on data-centre devices."""
 
-EXPERT_START: Final = 4.0e-6
+EXPERT_START: Final = 5.0e-6
 """Seconds that each further expert adds to a grouped product, whose kernels are launched one
 by one on a few streams."""
 
@@ -81,27 +81,27 @@ FLASH_HEAD: Final = 29.0
 ELEMENTWISE_MEMORY: Final = 0.90
 """Share of memory bandwidth of norms, activations, sums and the optimizer."""
 
-SCATTERED_MEMORY: Final = 0.4
+SCATTERED_MEMORY: Final = 0.25
 """The same of kernels that move rows in the order of an index (a mixture's tokens on their
 way to the experts), and of the passes over probabilities and maps beside them."""
 
-SOFTMAX_MEMORY: Final = 0.55
+SOFTMAX_MEMORY: Final = 0.52
 """The same of the softmax and dropout of unfused attention. Steps of Megatron in 2021."""
 
-ELEMENTWISE_START: Final = 1.8e-6
+ELEMENTWISE_START: Final = 2.2e-6
 """Seconds of a memory-bound kernel beside its bytes."""
 
-EAGER_TRAFFIC: Final = 3.0
+EAGER_TRAFFIC: Final = 2.7
 """Traffic of memory-bound operations where nothing fuses them (no compiler, no fused
 kernels), over what the ledger names: views that are copied, casts, sums apart from their
 neighbours. Badly determined: 2.6 to 3.6."""
 
 LOSS_TRAFFIC: Final[dict[str, float]] = {
-    "eager": 60.0,
-    "eager-held": 60.0,
-    "eager-narrow": 60.0,
-    "eager-narrow-held": 60.0,
-    "upcast-in-chunks": 60.0,
+    "eager": 50.0,
+    "eager-held": 50.0,
+    "eager-narrow": 50.0,
+    "eager-narrow-held": 50.0,
+    "upcast-in-chunks": 50.0,
     "upcast-in-place": 40.0,
     "upcast-in-place-held": 40.0,
     "narrow-in-place": 40.0,
@@ -120,13 +120,13 @@ LOSS_TRAFFIC: Final[dict[str, float]] = {
 Three kinds were seen in timed rows (kernels apart, one kernel, old Megatron); every other rule
 of the loss is taken to be like the one whose kernels it has."""
 
-CAST_TRAFFIC: Final = 3.0
-"""Bytes to cast one element of a product's operand to 8 or 4 bits: read it in 16, write it
-along rows and along columns."""
+CAST_TRAFFIC: Final = 2.0
+"""Bytes to cast one element of a product's operand to 8 or 4 bits: the kernel before it has it
+at hand, and writes it along rows and along columns. Badly determined: 1.8 to 3."""
 
 # --- the host ---
 
-HOST_PASS: Final = 1.16e-3
+HOST_PASS: Final = 1.1e-3
 """Seconds in which an eager stack issues one layer's pass, forward or backward, however small
 the layer. Single-node steps of Megatron-DeepSpeed."""
 
@@ -134,7 +134,7 @@ HOST_COLLECTIVE: Final = 200e-6
 """Seconds in which the host issues one collective into a new tensor, with the autograd
 function around it. Playbook sweep: a layer takes at least 4.3 ms, ten collectives among it."""
 
-HOST_REDUCE: Final = 20e-6
+HOST_REDUCE: Final = 35e-6
 """The same of an all-reduce in place, which asks for neither."""
 
 COMPILED_HOST: Final = 0.5
@@ -237,10 +237,18 @@ TENSOR_HIDDEN: Final = 0.9
 """Share of tensor-parallel communication hidden where products and collectives are cut into
 pieces that run beside each other (userbuffers, AsyncTP). Steps of NeMo: 0.80 to 0.97."""
 
+SENDS_HIDDEN: Final = 0.8
+"""Share of a pipeline's sends hidden where chunks are interleaved and a chunk's sends run
+beside the next one's compute. Assumed; steps of NeMo do not tell 0.5 from 0.9."""
+
 EXPERT_HIDDEN: Final = 0.7
 """Share of the experts' exchange hidden where a forward pass runs beside another's backward.
 Assumed."""
 
-OVERLAP_LEAK: Final = 0.25
-"""Share of hidden data-parallel traffic that its compute still takes longer: both want the
-same multiprocessors and the same memory."""
+OVERLAP_LEAK: Final = 0.10
+"""Share of hidden data-parallel traffic by which its compute takes longer all the same: both
+want the same multiprocessors and the same memory. Assumed; steps of NeMo ask for no more."""
+
+PREFETCH_LEAK: Final = 0.35
+"""The same where parameters are gathered layer by layer in every micro-batch, one layer ahead
+at most (FSDP). Steps of llm-foundry and torchtitan: 0.3 to 0.4."""

@@ -90,7 +90,12 @@ def exposed_seconds(
     """
     habits = setting.runtime
     tensor = constants.TENSOR_HIDDEN if setting.plan.tp_comm_overlap else habits.tp_overlap
-    shares = {"tp": 1.0 - tensor, "ep": 1.0 - habits.ep_overlap}
+    beside = habits.overlap_sends and setting.plan.vpp > 1
+    shares = {
+        "tp": 1.0 - tensor,
+        "ep": 1.0 - habits.ep_overlap,
+        "pp": 1.0 - constants.SENDS_HIDDEN if beside else 1.0,
+    }
     exposed: dict[str, Number] = dict.fromkeys(AXIS_PARTS.values(), 0.0)
     rings: Number = 0.0
     for item in traffic:

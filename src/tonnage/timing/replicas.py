@@ -32,6 +32,7 @@ def exposed_data_parallel(
         "forward": habits.overlap_param_gather,
         "backward": habits.overlap_grad_reduce and not at_end,
     }
+    leak = constants.PREFETCH_LEAK if setting.zero == 3 else constants.OVERLAP_LEAK
     windows = {"forward": stage.forward, "backward": stage.backward + stage.recompute}
     exposed: Number = 0.0
     for phase in ("forward", "backward"):
@@ -42,7 +43,7 @@ def exposed_data_parallel(
             continue
         window = largest(item.count for item in items) * windows[phase]
         hidden = minimum(busy, window)
-        exposed = exposed + maximum(busy - window, 0.0) + constants.OVERLAP_LEAK * hidden
+        exposed = exposed + maximum(busy - window, 0.0) + leak * hidden
     return exposed
 
 
