@@ -254,6 +254,8 @@ def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Num
     """
     recipe = setting.precision
     temporaries: Number = 0
+    if setting.plan.offload_parameters:
+        return 0
     if setting.plan.optimizer_in_backward:
         return largest(made_bytes(setting, weight) for weight, _ in ledger.weights())
     if setting.runtime.optimizer_step == "foreach":

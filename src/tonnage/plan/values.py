@@ -86,7 +86,6 @@ def check_values(plan: Plan) -> None:
         "cuda_graphs": plan.cuda_graphs,
         "tp_comm_overlap": plan.tp_comm_overlap,
         "offload_optimizer": plan.offload_optimizer != 0.0,
-        "offload_parameters": plan.offload_parameters,
         "offload_activations": plan.offload_activations,
         "moe_dispatcher": plan.moe_dispatcher != "alltoall",
         "mtp": plan.mtp != 0,

@@ -83,6 +83,7 @@ RULES: tuple[Rule, ...] = (
     _rule("model", r"llama2-70b|mixtral-8x7b", gptq_groups=False),
     _rule("arch_note", r"gptbigcode|qwen1", narrow_logits=True),
     # Sharding.
+    _rule("zero", r"fsdp2 full shard \+ cpu offload", zero=3, offload_parameters=True),
     _rule("zero", r"zero-?1\b(?!/)|distributed optimizer( \(zero-1\))?", zero=1),
     _rule("zero", r"\(?=?zero-?2\)?|fsdp shard_grad_op", zero=2),
     _rule(
@@ -141,6 +142,7 @@ RULES: tuple[Rule, ...] = (
     _rule("optimizer", r"measured full-ft peak equals weights\+grads\+states\+one extra param.*"),
     _rule("optimizer", r"bf16 moments|reduced-precision moments", moments_dtype="bf16"),
     _rule("optimizer", r"hf adamw_torch"),
+    _rule("optimizer", r"fsdp cpu offload"),
     _rule("optimizer", r"\(bnb paged for quantized runs\)"),
     _rule("optimizer", r"\(fp32 params/states sharded"),
     _rule("optimizer", r"foreach(, not fused)?", habit_optimizer_step="foreach"),
