@@ -1,6 +1,7 @@
 """The ledger: every formula of a layer, written once and read three ways."""
 
 from tonnage.ledger.count import ParameterCount, parameters
+from tonnage.ledger.decode import decode_operations, decodes
 from tonnage.ledger.flops import ModelFlops, sequence_flops
 from tonnage.ledger.layer import layer_operations, saved_bytes, saved_tensors
 from tonnage.ledger.loss_copies import (
@@ -26,6 +27,8 @@ __all__ = [
     "StageLedger",
     "Tensor",
     "Weight",
+    "decode_operations",
+    "decodes",
     "head_in_pieces",
     "layer_operations",
     "logits_in_backward",

@@ -47,7 +47,18 @@ def embedding(setting: Setting) -> tuple[Operations, Tensor]:
     architecture = setting.architecture
     tokens = setting.shard_tokens
     width = architecture.embedding_width or architecture.hidden
-    weights = [token_table(setting), *saved_module(setting, "embedding")]
+    trains = setting.trains_base
+    weights = [token_table(setting)] if architecture.patches is None else _patches(setting)
+    weights.extend(saved_module(setting, "embedding"))
+    if architecture.token_types:
+        weights.append(
+            Weight(
+                name="embedding.types",
+                shape=(architecture.token_types, architecture.hidden),
+                trains=trains,
+                embedding=True,
+            )
+        )
     if architecture.learned_positions:
         weights.append(
             Weight(
@@ -85,6 +96,20 @@ def embedding(setting: Setting) -> tuple[Operations, Tensor]:
         )
         operations.extend(done)
     return _streams(setting, operations, stream)
+
+
+def _patches(setting: Setting) -> list[Weight]:
+    """The projection of a patch, its bias, and the class token."""
+    patches = setting.architecture.patches
+    assert patches is not None
+    hidden = setting.architecture.hidden
+    trains = setting.trains_base
+    shapes = ((patches.channels * patches.size**2, hidden), (hidden,), (hidden,))
+    names = ("embedding.patch", "embedding.patch_bias", "embedding.class_token")
+    return [
+        Weight(name=name, shape=shape, trains=trains, embedding=True)
+        for name, shape in zip(names, shapes, strict=True)
+    ]
 
 
 def _streams(

@@ -20,6 +20,14 @@ def check_degrees(
     plan: Plan, architecture: Architecture, cluster: Cluster, runtime: Runtime
 ) -> None:
     """Check the degrees against the runtime, the ranks and the architecture."""
+    if architecture.only_counted:
+        raise NotModelledError(
+            field="MODEL",
+            value=architecture.name,
+            problem=f"is {architecture.only_counted}: its parameters are counted, "
+            "and a run of it is not modelled",
+            accepted="a model of one sequence of tokens",
+        )
     _check_runtime(plan, runtime)
     _check_offload(plan, runtime)
     _check_world(plan, cluster)
