@@ -9,7 +9,7 @@ import pytest
 
 from tests.plan.strategies import DENSE, HIDDEN, LAYERS, cluster
 from tonnage.algebra import total
-from tonnage.errors import InputError
+from tonnage.errors import InputError, NotModelledError
 from tonnage.ledger import StageLedger, loss_bytes, saved_bytes, stage_ledgers, weights_of
 from tonnage.memory import stage_memory
 from tonnage.memory.activations import retained
@@ -209,3 +209,14 @@ def test_columns_of_replicas_equal_plans_one_by_one() -> None:
     for position, gpus in enumerate((2, 4, 8)):
         setting, alone = run(gpus, runtime="accelerate", recompute="full")
         assert stage_memory(setting, alone).allocated == together[position]
+
+
+def test_offloaded_states_leave_the_device() -> None:
+    """What stays are gathered units, gradients on their way, and activations."""
+    plan: dict[str, Any] = {"runtime": "fsdp2", "recompute": "full"}
+    setting, ledger = run(4, offload_parameters=True, **plan)
+    assert set(dataclasses.astuple(states(setting, ledger))) == {0}
+    there, _ = run(4, **plan)
+    assert gathered(setting, ledger) == gathered(there, ledger)
+    with pytest.raises(NotModelledError, match="offload_parameters"):
+        run(4, runtime="deepspeed", zero=3, offload_parameters=True)

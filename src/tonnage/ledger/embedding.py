@@ -108,7 +108,7 @@ def _patches(setting: Setting) -> list[Weight]:
     patches = setting.architecture.patches
     assert patches is not None
     hidden = setting.architecture.hidden
-    trains = setting.plan.lora_rank is None
+    trains = setting.trains_base
     shapes = ((patches.channels * patches.size**2, hidden), (hidden,), (hidden,))
     names = ("embedding.patch", "embedding.patch_bias", "embedding.class_token")
     return [

@@ -94,6 +94,7 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
 
     * forward: every live micro-batch, and what the last layer needs on its way;
     * the loss: on the last stage also the logits and their copies;
+    * the head's backward: the logits, their gradient, and what the kernel needs;
     * the first backward: the same micro-batches, what recomputation brings back, and the
       gradients of activations;
     * the last backward: all gradients, and one layer (or checkpointed group);
@@ -102,86 +103,123 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
     """
     held = states(setting, ledger)
     buffers = communication_buffers(setting, ledger)
-    whole = gathered(setting, ledger)
-    alive = _live_activations(setting, ledger)
-    beside = backward_transients(setting, ledger)
-    grown = _gradients(setting, ledger, held)
     fixed = workspaces(setting, ledger)
-    loss = _live_losses(setting) * loss_bytes(setting) if ledger.head else 0
-
-    def instant(
-        when: str,
-        gradients: Number,
-        activations: Number,
-        *,
-        loss: Number = 0,
-        whole: Number = 0,
-        temporaries: Number = 0,
-        stranded: Number = 0,
-        stepped: bool = False,
-    ) -> Instant:
-        moments = held.optimizer_states if stepped or setting.plan.iteration == "steady" else 0
-        sizes = (
-            held.parameters,
-            held.master_weights,
-            gradients,
-            moments,
-            activations,
-            loss,
-            buffers + whole,
-            temporaries + fixed,
-        )
-        named = dict(zip(CATEGORIES, sizes, strict=True))
-        return Instant(when=when, categories=named, stranded=stranded)
-
+    moments = (*_forward(setting, ledger, held), *_backward(setting, ledger, held))
+    step = _Moment(
+        when="optimizer step",
+        gradients=held.gradients,
+        temporaries=step_temporaries(setting, ledger, held),
+        stepped=True,
+    )
     return StageMemory(
         stage=ledger.stage.index,
-        instants=(
-            instant("forward", grown.early, alive, whole=whole.layers, temporaries=beside.forward),
-            instant(
-                "loss",
-                grown.early,
-                alive + held_by_frame(ledger),
-                loss=loss,
-                whole=whole.loss,
-                temporaries=cached_casts(setting, ledger),
-                stranded=stranded_logits(setting) if ledger.head else 0,
-            ),
-            instant(
-                "head backward",
-                grown.top,
-                alive,
-                loss=logits_in_backward(setting) if ledger.head else 0,
-                whole=whole.loss,
-                temporaries=_scratch(ledger.head) + _head_pieces(setting, ledger),
-            ),
-            instant(
-                "first backward",
-                grown.top,
-                alive - _saved_by(ledger.head),
-                whole=whole.layers,
-                temporaries=beside.backward,
-            ),
-            instant(
-                "last backward",
-                grown.bottom,
-                beside.last + retained(setting, ledger),
-                whole=whole.layers,
-            ),
-            instant(
-                "embedding backward",
-                grown.end,
-                alive - _one_microbatch(setting, ledger),
-                whole=whole.end,
-                temporaries=_embedding_gradient(setting, ledger),
-            ),
-            instant(
-                "optimizer step",
-                held.gradients,
-                0,
-                temporaries=step_temporaries(setting, ledger, held),
-                stepped=True,
-            ),
+        instants=tuple(
+            _instant(setting, held, moment, buffers, fixed) for moment in (*moments, step)
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Moment:
+    """What an instant has of its own, beside states and lasting buffers; bytes.
+
+    Attributes:
+        when: what happens then.
+        gradients: of weights.
+        activations: kept for backward.
+        loss: logits and their copies.
+        whole: parameters gathered from their shards.
+        temporaries: what lives only then.
+        stranded: freed blocks that nothing asked for around then fits into.
+        stepped: whether the optimizer's states exist in the first step too.
+    """
+
+    when: str
+    gradients: Number
+    activations: Number = 0
+    loss: Number = 0
+    whole: Number = 0
+    temporaries: Number = 0
+    stranded: Number = 0
+    stepped: bool = False
+
+
+def _instant(
+    setting: Setting, held: States, moment: _Moment, buffers: Number, fixed: Number
+) -> Instant:
+    there = moment.stepped or setting.plan.iteration == "steady"
+    sizes = (
+        held.parameters,
+        held.master_weights,
+        moment.gradients,
+        held.optimizer_states if there else 0,
+        moment.activations,
+        moment.loss,
+        buffers + moment.whole,
+        moment.temporaries + fixed,
+    )
+    named = dict(zip(CATEGORIES, sizes, strict=True))
+    return Instant(when=moment.when, categories=named, stranded=moment.stranded)
+
+
+def _forward(setting: Setting, ledger: StageLedger, held: States) -> tuple[_Moment, ...]:
+    """The moments up to the loss and the head's backward, every live micro-batch there."""
+    whole, alive = gathered(setting, ledger), _live_activations(setting, ledger)
+    grown = _gradients(setting, ledger, held)
+    loss = _live_losses(setting) * loss_bytes(setting) if ledger.head else 0
+    return (
+        _Moment(
+            when="forward",
+            gradients=grown.early,
+            activations=alive,
+            whole=whole.layers,
+            temporaries=backward_transients(setting, ledger).forward,
+        ),
+        _Moment(
+            when="loss",
+            gradients=grown.early,
+            activations=alive + held_by_frame(ledger),
+            loss=loss,
+            whole=whole.loss,
+            temporaries=cached_casts(setting, ledger),
+            stranded=stranded_logits(setting) if ledger.head else 0,
+        ),
+        _Moment(
+            when="head backward",
+            gradients=grown.top,
+            activations=alive,
+            loss=logits_in_backward(setting) if ledger.head else 0,
+            whole=whole.loss,
+            temporaries=_scratch(ledger.head) + _head_pieces(setting, ledger),
+        ),
+    )
+
+
+def _backward(setting: Setting, ledger: StageLedger, held: States) -> tuple[_Moment, ...]:
+    """The moments of a micro-batch's way back: its last layer, its first, the embedding."""
+    whole, alive = gathered(setting, ledger), _live_activations(setting, ledger)
+    grown = _gradients(setting, ledger, held)
+    beside = backward_transients(setting, ledger)
+    return (
+        _Moment(
+            when="first backward",
+            gradients=grown.top,
+            activations=alive - _saved_by(ledger.head),
+            whole=whole.layers,
+            temporaries=beside.backward,
+        ),
+        _Moment(
+            when="last backward",
+            gradients=grown.bottom,
+            activations=beside.last + retained(setting, ledger),
+            whole=whole.layers,
+        ),
+        _Moment(
+            when="embedding backward",
+            gradients=grown.end,
+            activations=alive - _one_microbatch(setting, ledger),
+            whole=whole.end,
+            temporaries=_embedding_gradient(setting, ledger),
         ),
     )
 
@@ -254,6 +292,8 @@ def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Num
     """
     recipe = setting.precision
     temporaries: Number = 0
+    if setting.plan.offload_parameters:
+        return 0
     if setting.plan.optimizer_in_backward:
         return largest(made_bytes(setting, weight) for weight, _ in ledger.weights())
     if setting.runtime.optimizer_step == "foreach":

@@ -24,12 +24,14 @@ class States:
 
 
 def states(setting: Setting, ledger: StageLedger) -> States:
-    """The states of a stage.
+    """The states of a stage on the device; none where they are held in host memory.
 
     ZeRO shards the optimizer's part from stage 1, gradients from 2 and parameters from 3
     (Rajbhandari et al., arXiv 1910.02054, section 5); `fully_shard` always shards the
     parameters it stores, and at stage 2 merely keeps them gathered as well.
     """
+    if setting.plan.offload_parameters:
+        return States(parameters=0, master_weights=0, gradients=0, optimizer_states=0)
     weights = ledger.weights()
     beside = total(count * _beside(setting, weight) for weight, count in weights)
     return States(
@@ -47,7 +49,7 @@ def states(setting: Setting, ledger: StageLedger) -> States:
 
 def gradients(setting: Setting, weights: list[tuple[Weight, int]]) -> Number:
     """Gradients of some weights once they are reduced."""
-    if setting.plan.optimizer_in_backward:
+    if setting.plan.optimizer_in_backward or setting.plan.offload_parameters:
         return 0
     return sharded(setting, weights, lambda w: gradient_bytes(setting, w), setting.zero >= 2)
 

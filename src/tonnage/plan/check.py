@@ -29,6 +29,7 @@ def check_degrees(
             accepted="a model of one sequence of tokens",
         )
     _check_runtime(plan, runtime)
+    _check_offload(plan, runtime)
     _check_world(plan, cluster)
     for layer in architecture.kinds():
         check_layer(plan, layer)
@@ -90,6 +91,18 @@ def _check_runtime(plan: Plan, runtime: Runtime) -> None:
             value=True,
             problem=f"is not something that {runtime.name} has",
             accepted="false",
+        )
+
+
+def _check_offload(plan: Plan, runtime: Runtime) -> None:
+    """Only engines that gather parameters unit by unit are modelled with the rest on the host."""
+    units = runtime.sharding in ("fully-sharded", "flat-units") and plan.zero == 3
+    if plan.offload_parameters and not units:
+        raise NotModelledError(
+            field="offload_parameters",
+            value=True,
+            problem=f"is not modelled yet under {runtime.name} at ZeRO stage {plan.zero}",
+            accepted="a runtime over fully_shard or FSDP1, at stage 3",
         )
 
 

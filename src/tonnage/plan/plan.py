@@ -89,7 +89,8 @@ class Plan:
         overlap_param_gather: None: the runtime's habit.
         tp_comm_overlap: tensor-parallel communication split into GEMM-sized pieces.
         offload_optimizer: share of the optimizer states held in host memory.
-        offload_parameters: parameters held in host memory.
+        offload_parameters: what a sharding engine shards (parameters, gradients and optimizer
+            states) is held and stepped in host memory.
         offload_activations: saved activations held in host memory.
         moe_dispatcher: how tokens reach their experts.
         moe_capacity_factor: expert capacity over a balanced share (GShard); None: dropless.

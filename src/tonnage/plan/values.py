@@ -83,7 +83,6 @@ def check_values(plan: Plan) -> None:
     refused = {
         "schedule": plan.schedule in ("zero-bubble", "dualpipe", "dualpipev"),
         "offload_optimizer": plan.offload_optimizer != 0.0,
-        "offload_parameters": plan.offload_parameters,
         "offload_activations": plan.offload_activations,
         "moe_dispatcher": plan.moe_dispatcher != "alltoall",
         "mtp": plan.mtp != 0,

@@ -85,6 +85,7 @@ RULES: tuple[Rule, ...] = (
     # Sharding.
     _rule("zero", r"megatron-fsdp.*", megatron_fsdp=True, zero=3),
     _rule("zero", r"no overlap", overlap_grad_reduce=False, overlap_param_gather=False),
+    _rule("zero", r"fsdp2 full shard \+ cpu offload", zero=3, offload_parameters=True),
     _rule("zero", r"zero-?1\b(?!/)|distributed optimizer( \(zero-1\))?", zero=1),
     _rule("zero", r"\(?=?zero-?2\)?|fsdp shard_grad_op", zero=2),
     _rule(
@@ -144,6 +145,7 @@ RULES: tuple[Rule, ...] = (
     _rule("optimizer", r"measured full-ft peak equals weights\+grads\+states\+one extra param.*"),
     _rule("optimizer", r"bf16 moments|reduced-precision moments", moments_dtype="bf16"),
     _rule("optimizer", r"hf adamw_torch"),
+    _rule("optimizer", r"fsdp cpu offload"),
     _rule("optimizer", r"\(bnb paged for quantized runs\)"),
     _rule("optimizer", r"\(fp32 params/states sharded"),
     _rule("optimizer", r"foreach(, not fused)?", habit_optimizer_step="foreach"),
