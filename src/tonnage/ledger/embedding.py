@@ -38,13 +38,6 @@ def saved_module(setting: Setting, part: str) -> tuple[Weight, ...]:
     return (copy,)
 
 
-def _rows(setting: Setting) -> list[Weight]:
-    """What the first tensor is made with: rows of a vocabulary, or a product with patches."""
-    if setting.architecture.patches is not None:
-        return _patches(setting)
-    return [token_table(setting), *saved_module(setting, "embedding")]
-
-
 def embedding(setting: Setting) -> tuple[Operations, Tensor]:
     """Look up tokens: every rank finds its rows, and the sum over ranks is the embedding.
 
@@ -54,25 +47,6 @@ def embedding(setting: Setting) -> tuple[Operations, Tensor]:
     architecture = setting.architecture
     tokens = setting.shard_tokens
     width = architecture.embedding_width or architecture.hidden
-    weights = _rows(setting)
-    if architecture.token_types:
-        weights.append(
-            Weight(
-                name="embedding.types",
-                shape=(architecture.token_types, architecture.hidden),
-                trains=setting.trains_base,
-                embedding=True,
-            )
-        )
-    if architecture.learned_positions:
-        weights.append(
-            Weight(
-                name="embedding.positions",
-                shape=(architecture.learned_positions, architecture.hidden),
-                trains=setting.trains_base,
-                embedding=True,
-            )
-        )
     stream = Tensor(name="embedding", elements=tokens * width, format=setting.stream)
     whole = Tensor(name="embedding", elements=setting.tokens * width, format=setting.stream)
     dropped = architecture.embedding_dropout > 0
@@ -80,7 +54,7 @@ def embedding(setting: Setting) -> tuple[Operations, Tensor]:
         name="embedding",
         kind="elementwise",
         outputs=(stream,),
-        weights=tuple(weights),
+        weights=_tables(setting),
         collectives=sum_over_ranks(setting, whole),
         saves=(dropout_mask("embedding", stream.elements),) if dropped else (),
     )
@@ -101,6 +75,27 @@ def embedding(setting: Setting) -> tuple[Operations, Tensor]:
         )
         operations.extend(done)
     return _streams(setting, operations, stream)
+
+
+def _tables(setting: Setting) -> tuple[Weight, ...]:
+    """The token table or what stands in for it, then segments and learnt positions."""
+    architecture = setting.architecture
+    if architecture.patches is None:
+        first = [token_table(setting), *saved_module(setting, "embedding")]
+    else:
+        first = _patches(setting)
+    more = (("types", architecture.token_types), ("positions", architecture.learned_positions))
+    tables = [
+        Weight(
+            name=f"embedding.{name}",
+            shape=(rows, architecture.hidden),
+            trains=setting.trains_base,
+            embedding=True,
+        )
+        for name, rows in more
+        if rows
+    ]
+    return (*first, *tables)
 
 
 def _patches(setting: Setting) -> list[Weight]:
