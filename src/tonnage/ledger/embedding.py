@@ -47,27 +47,6 @@ def embedding(setting: Setting) -> tuple[Operations, Tensor]:
     architecture = setting.architecture
     tokens = setting.shard_tokens
     width = architecture.embedding_width or architecture.hidden
-    trains = setting.trains_base
-    weights = [token_table(setting)] if architecture.patches is None else _patches(setting)
-    weights.extend(saved_module(setting, "embedding"))
-    if architecture.token_types:
-        weights.append(
-            Weight(
-                name="embedding.types",
-                shape=(architecture.token_types, architecture.hidden),
-                trains=trains,
-                embedding=True,
-            )
-        )
-    if architecture.learned_positions:
-        weights.append(
-            Weight(
-                name="embedding.positions",
-                shape=(architecture.learned_positions, architecture.hidden),
-                trains=setting.trains_base,
-                embedding=True,
-            )
-        )
     stream = Tensor(name="embedding", elements=tokens * width, format=setting.stream)
     whole = Tensor(name="embedding", elements=setting.tokens * width, format=setting.stream)
     dropped = architecture.embedding_dropout > 0
@@ -75,7 +54,7 @@ def embedding(setting: Setting) -> tuple[Operations, Tensor]:
         name="embedding",
         kind="elementwise",
         outputs=(stream,),
-        weights=tuple(weights),
+        weights=_tables(setting),
         collectives=sum_over_ranks(setting, whole),
         saves=(dropout_mask("embedding", stream.elements),) if dropped else (),
     )
@@ -96,6 +75,25 @@ def embedding(setting: Setting) -> tuple[Operations, Tensor]:
         )
         operations.extend(done)
     return _streams(setting, operations, stream)
+
+
+def _tables(setting: Setting) -> tuple[Weight, ...]:
+    """The token table or what stands in for it, then segments and learnt positions."""
+    architecture = setting.architecture
+    first = [token_table(setting)] if architecture.patches is None else _patches(setting)
+    first.extend(saved_module(setting, "embedding"))
+    more = (("types", architecture.token_types), ("positions", architecture.learned_positions))
+    tables = [
+        Weight(
+            name=f"embedding.{name}",
+            shape=(rows, architecture.hidden),
+            trains=setting.trains_base,
+            embedding=True,
+        )
+        for name, rows in more
+        if rows
+    ]
+    return (*first, *tables)
 
 
 def _patches(setting: Setting) -> list[Weight]:

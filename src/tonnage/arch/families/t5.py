@@ -45,9 +45,8 @@ def read(keys: Keys) -> Architecture:
         cross_norm=RMSNORM,
     )
     depth = layer_count(keys, "num_layers", "num_hidden_layers")
-    further = depth
-    if keys.values.get("num_decoder_layers") is not None:
-        further = layer_count(keys, "num_decoder_layers")
+    symmetric = keys.values.get("num_decoder_layers") is None
+    further = depth if symmetric else layer_count(keys, "num_decoder_layers")
     buckets = keys.count("relative_attention_num_buckets", default=BUCKETS)
     return Architecture(
         name="",
