@@ -80,10 +80,8 @@ def embedding(setting: Setting) -> tuple[Operations, Tensor]:
 def _tables(setting: Setting) -> tuple[Weight, ...]:
     """The token table or what stands in for it, then segments and learnt positions."""
     architecture = setting.architecture
-    if architecture.patches is None:
-        first = [token_table(setting), *saved_module(setting, "embedding")]
-    else:
-        first = _patches(setting)
+    first = [token_table(setting)] if architecture.patches is None else _patches(setting)
+    first.extend(saved_module(setting, "embedding"))
     more = (("types", architecture.token_types), ("positions", architecture.learned_positions))
     tables = [
         Weight(

@@ -186,7 +186,7 @@ def _head_dim(row: Row, heads: int) -> int:
         raise InputError(
             field=f"{row.name}.heads",
             value=heads,
-            problem=f"do not divide the hidden size {row.count('hidden')}, and no head_dim is given",
+            problem=f"do not divide the hidden size {row.count('hidden')}",
             accepted="heads that divide it, or a head_dim",
         )
     return width
