@@ -12,6 +12,12 @@ from tonnage.arch import load
 from tonnage.ledger import parameters
 
 PUBLISHED = {
+    "bert-base": 109_514_298,
+    "t5-small": 60_506_624,
+    "t5-base": 222_903_552,
+    "t5-large": 737_668_096,
+    "vit-base-16": 86_567_656,
+    "vit-large-16": 304_326_632,
     "gpt2-medium": 354_823_168,
     "gpt2-large": 774_030_080,
     "gpt-j-6b": 6_050_882_784,

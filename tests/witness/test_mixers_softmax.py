@@ -10,9 +10,10 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.witness.symbolic import A, B, D, H, K
+from tests.witness.symbolic import A, B, D, F, H, K
 from tonnage.arch import (
     LAYERNORM,
+    MLP,
     RMSNORM,
     Architecture,
     Attention,
@@ -21,6 +22,7 @@ from tonnage.arch import (
     LatentAttention,
     Layer,
     Mixer,
+    MoE,
 )
 from tonnage.ledger import Operations, layer_operations, saved_bytes, whole
 from tonnage.ledger.indexer import score_flops
@@ -312,3 +314,85 @@ def test_hyper_connections() -> None:
     # The streams, the coefficients and the part's output; its input is one mixture either way.
     kept = saved_bytes(here, operations) - saved_bytes(setting(seq=X), alone)
     assert same(kept, tokens * (2 * N * H + 4 * count + 2 * H))
+
+
+# --- parts of a layer ----------------------------------------------------------------------
+
+
+def layered(layer: Layer, **numeric: Any) -> tuple[Setting, Operations]:
+    here = setting(**numeric)
+    return here, layer_operations(here, layer)
+
+
+BOTH_WAYS = Attention(heads=A, kv_heads=A, head_dim=D, rope=False, causal=False)
+DENSE = MLP(intermediate=F, gated=False, activation="gelu")
+
+
+def test_norms_behind_the_sums_keep_what_norms_before_the_parts_keep() -> None:
+    """The input of each norm and of each part: four tensors of the stream either way."""
+    before = Layer(mixer=BOTH_WAYS, mlp=DENSE, mixer_norm=LAYERNORM, mlp_norm=LAYERNORM)
+    behind = dataclasses.replace(before, norm_after_sum=True)
+    kept = [saved_bytes(*layered(layer, seq=X)) for layer in (before, behind)]
+    assert same(kept[0], kept[1])
+    flops = [forward_flops(layered(layer, seq=X)[1]) for layer in (before, behind)]
+    assert same(flops[0], flops[1])
+    assert same(flops[0], B * X * (8 * A * D * H + 4 * H * F + 4 * A * D * X))
+
+
+def test_cross_attention_reads_an_encoder_as_long_as_the_sequence() -> None:
+    layer = Layer(
+        mixer=None,
+        mlp=None,
+        mixer_norm=None,
+        mlp_norm=None,
+        cross=dataclasses.replace(BOTH_WAYS, cross=True),
+        cross_norm=RMSNORM,
+    )
+    here, operations = layered(layer, seq=X)
+    assert same(forward_flops(operations), B * X * (8 * A * D * H + 4 * A * D * X))
+    weights = sum(weight.numel for weight in weights_of(operations))
+    assert same(weights, 4 * A * D * H + H)
+    assert all("attention" not in weight.name for weight in weights_of(operations))
+    # Norm and its input, the encoder's output, q, k, v, context, statistics.
+    kept = B * X * (4 * H + 4 + 2 * H + 8 * A * D + 4 * A)
+    assert same(saved_bytes(here, operations), kept)
+
+
+def test_an_input_of_its_own() -> None:
+    layer = Layer(mixer=None, mlp=None, mixer_norm=None, mlp_norm=None, per_layer_input=N)
+    here, operations = layered(layer, seq=X)
+    assert same(forward_flops(operations), 4 * B * X * H * N)
+    weights = sum(weight.numel for weight in weights_of(operations))
+    assert same(weights, 2 * H * N + H)
+    # x; gate, activation, product and the input; what the norm keeps.
+    assert same(saved_bytes(here, operations), B * X * (2 * H + 8 * N + 2 * H + 4))
+
+
+def test_a_scale_of_each_channel_keeps_the_branch() -> None:
+    plain = Layer(mixer=BOTH_WAYS, mlp=None, mixer_norm=None, mlp_norm=None)
+    scaled = dataclasses.replace(plain, layer_scale=True)
+    kept = [saved_bytes(*layered(layer, seq=X)) for layer in (plain, scaled)]
+    assert same(kept[1] - kept[0], 2 * B * X * H)
+
+
+def test_experts_beside_an_mlp_read_the_stream() -> None:
+    """Gemma 4: three more norms and a scale an expert; the router has a norm of its own."""
+    expert = dataclasses.replace(DENSE, gated=True)
+    plain = MoE(experts=8, top_k=2, expert=expert, shared=expert)
+    beside = dataclasses.replace(
+        plain,
+        expert_scale=True,
+        router_norm=RMSNORM,
+        input_norm=RMSNORM,
+        output_norm=RMSNORM,
+        shared_output_norm=RMSNORM,
+    )
+    layers = [
+        Layer(mixer=None, mlp=moe, mixer_norm=None, mlp_norm=RMSNORM) for moe in (plain, beside)
+    ]
+    found = [layered(layer, seq=X) for layer in layers]
+    weights = [sum(weight.numel for weight in weights_of(done)) for _, done in found]
+    assert same(weights[1] - weights[0], 4 * H + 8)
+    # Normed inputs of router and experts; inputs of the two norms behind; four statistics.
+    more = saved_bytes(*found[1]) - saved_bytes(*found[0])
+    assert same(more, B * X * (2 * H + 4 * H + 16))

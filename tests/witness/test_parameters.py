@@ -35,6 +35,7 @@ def build(config: Mapping[str, Any]) -> Any:
     family = keys.pop("model_type")
     family = SAME_CLASS.get(family, family)
     auto = "AutoModelForImageTextToText" if "vision_config" in keys else "AutoModelForCausalLM"
+    auto = OTHER_TASKS.get(family, auto)
     settings = transformers.AutoConfig.for_model(family, **keys)
     with torch.device("meta"):
         return getattr(transformers, auto).from_config(settings)
@@ -53,6 +54,8 @@ def counted(config: Mapping[str, Any]) -> tuple[int, int]:
 
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 CHOSEN = ("top_k_experts", "num_experts_per_tok")
+
+OTHER_TASKS = {"t5": "AutoModelForSeq2SeqLM", "vit": "AutoModelForImageClassification"}
 
 SAME_CLASS = {
     "deepseek_ref": "deepseek_v4",

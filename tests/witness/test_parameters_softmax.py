@@ -30,6 +30,7 @@ FILES = sorted(path for path in CASES.glob("*_config.json") if "hf_quant" not in
 
 
 SOFTMAX: dict[str, st.SearchStrategy[Config]] = {
+    "bert": text.bert(),
     "bloom": text.bloom(),
     "cohere": grouped("cohere", attention_bias=FLAG, use_qk_norm=FLAG),
     "cohere2": listed(grouped("cohere2", attention_bias=FLAG), FULL, SLIDING),
@@ -82,6 +83,8 @@ SOFTMAX: dict[str, st.SearchStrategy[Config]] = {
     "smollm3": grouped("smollm3", attention_bias=FLAG, mlp_bias=FLAG, pad_token_id=st.just(0)),
     "starcoder2": grouped("starcoder2", use_bias=FLAG, sliding_window=WINDOW),
     "step3p7": vision.step3p7(),
+    "t5": text.t5(),
+    "vit": vision.vit(),
 }
 
 
