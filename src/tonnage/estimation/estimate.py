@@ -27,7 +27,7 @@ from tonnage.memory.outside import RESERVED_SHARE, RESERVED_SHARE_WORST
 from tonnage.mesh import Mesh
 from tonnage.plan import Plan, Resolved, Setting, resolve
 from tonnage.quantity import BytesOrFraction
-from tonnage.timing import STATED, Efficiency, StepTime, half_width, step_time, sustained_flops
+from tonnage.timing import STATED, Efficiency, StepTime, interval, step_time, sustained_flops
 
 SECONDS_PER_DAY = 86_400.0
 
@@ -196,12 +196,12 @@ def _step(
     peak = cluster.device.peak_flops(setting.precision.matmul, field="precision") * cluster.gpus
     executed = flops.hardware_per_step_causal if setting.causal else flops.hardware_per_step
     bound = executed / peak
-    width = 1.0 + float(half_width(timed.parts, experts=setting.architecture.is_moe))
+    low, high = interval(seconds, timed.parts, experts=setting.architecture.is_moe)
     tokens = (plan.gbs or 1) * (plan.seq or 1)
     return StepPart(
         seconds=seconds,
         lower_bound_seconds=bound,
-        range_seconds=(min(max(seconds / width, bound), seconds), seconds * width),
+        range_seconds=(min(max(float(low), bound), seconds), float(high)),
         tokens_per_step=tokens,
         tokens_per_second=tokens / seconds,
         tokens_per_second_per_gpu=tokens / seconds / cluster.gpus,

@@ -360,7 +360,8 @@ RULES: tuple[Rule, ...] = (
         )
     ),
     # What decides time and leaves memory alone.
-    _rule("extra", r"cuda_graph_impl=(full_iteration|transformer_engine|local)", cuda_graphs=True),
+    _rule("extra", r"cuda_graph_impl=full_iteration", cuda_graphs=True, habit_host="graph"),
+    _rule("extra", r"cuda_graph_impl=(transformer_engine|local)", cuda_graphs=True),
     _rule("extra", r"cuda_graph_impl=none|cuda_graph_scope=(\[[^\]]*\]|[a-z_]+)"),
     _rule("extra", r"moe_a2a_overlap=true", hidden_exchange=True),
     _rule("extra", r"asynctp", tp_comm_overlap=True),

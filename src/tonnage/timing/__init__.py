@@ -1,7 +1,7 @@
 """Seconds: kernels, collectives, pipelines and the step."""
 
 from tonnage.timing.efficiency import STATED, Efficiency, sustained_flops
-from tonnage.timing.spread import half_width
+from tonnage.timing.spread import interval
 from tonnage.timing.step import PARTS, StepTime, step_time
 
 __all__ = [
@@ -9,7 +9,7 @@ __all__ = [
     "STATED",
     "Efficiency",
     "StepTime",
-    "half_width",
+    "interval",
     "step_time",
     "sustained_flops",
 ]

@@ -47,7 +47,8 @@ PRODUCT_SPLIT: Final = 2.1e-6
 
 EXPERT_START: Final = 5.0e-6
 """Seconds that each further expert adds to a grouped product, whose kernels are launched one
-by one on a few streams."""
+by one on a few streams; nothing where a graph replays them. Single-node steps of cut
+DeepSeek models on B200: 4 to 8 µs."""
 
 # --- attention ---
 

@@ -89,7 +89,7 @@ def product_rates(device: Device, flops: float, wide_format: str) -> ProductRate
 def forward_seconds(setting: Setting, rate: Rates, operation: Operation) -> Number:
     """Seconds of an operation's forward pass."""
     if operation.kind == "matmul" and operation.inputs:
-        return _product_time(rate, operation, _product(setting, operation))
+        return _product_time(setting, rate, operation, _product(setting, operation))
     if operation.kind == "attention":
         return _attention(setting, rate, operation, "forward")
     return _memory_bound(setting, rate, operation, _forward_bytes(operation))
@@ -103,7 +103,7 @@ def backward_seconds(setting: Setting, rate: Rates, operation: Operation) -> Num
     """
     if operation.kind == "matmul" and operation.inputs:
         products = _gradients(setting, operation, _product(setting, operation))
-        return total(_product_time(rate, operation, product) for product in products)
+        return total(_product_time(setting, rate, operation, product) for product in products)
     if operation.kind == "attention":
         return _attention(setting, rate, operation, "backward")
     moved = union_bytes(operation.saves) + union_bytes((*operation.inputs, *operation.outputs))
@@ -153,9 +153,9 @@ def _gradients(setting: Setting, operation: Operation, product: Product) -> list
     return [to_input, to_weight]
 
 
-def _product_time(rate: Rates, operation: Operation, product: Product) -> Number:
+def _product_time(setting: Setting, rate: Rates, operation: Operation, product: Product) -> Number:
     seconds = product_seconds(product, rate.narrow if _narrow(operation) else rate.wide)
-    if not operation.weights:
+    if not operation.weights or setting.runtime.host == "graph":
         return seconds
     return seconds + constants.EXPERT_START * (product.copies - 1)
 
