@@ -104,6 +104,11 @@ def where(condition: Number, yes: Number, no: Number) -> Number:
     return yes if condition else no
 
 
+def is_one(value: Number) -> bool:
+    """Whether the value is the plain number 1."""
+    return type(value) is int and value == 1
+
+
 def log2(value: Number) -> Number:
     """The logarithm to the base of two."""
     if is_array(value):
@@ -136,6 +141,17 @@ def largest(values: Iterable[Number]) -> Number:
     for value in values:
         result = maximum(result, value)
     return result
+
+
+def next_power_of_two(value: Number) -> Number:
+    """The next power of two at or above a count (a symbol is taken for one)."""
+    if is_symbol(value):
+        return value
+    if is_array(value):
+        import numpy as np
+
+        return 2 ** np.ceil(np.log2(value)).astype("int64")
+    return 1 << max(0, int(value) - 1).bit_length()
 
 
 def sample(value: Number) -> Number:

@@ -11,6 +11,7 @@ from tests.plan.strategies import DENSE, GPT, HIDDEN, MIXTURE, cluster
 from tonnage.algebra import total
 from tonnage.ledger import Weight, stage_ledgers, whole
 from tonnage.ledger.optimizer import state_bytes
+from tonnage.ledger.quantized import stored as quantised
 from tonnage.memory.states import parameter_bytes, states
 from tonnage.plan import OPTIMIZERS, PRECISIONS, Plan, Setting, optimizer, resolve
 from tonnage.plan.precision import bytes_per_parameter
@@ -31,6 +32,9 @@ BYTES = {
     "bf16-amp": 4 + 4 + 8,
     "bf16": 2 + 2 + 4,
     "fp8": 2 + 4 + 4 + 8,
+    "fp8-amp": 4 + 4 + 8,
+    "mxfp8-amp": 4 + 4 + 8,
+    "nvfp4-amp": 4 + 4 + 8,
     "mxfp8": 2 + 4 + 4 + 8,
     "nvfp4": 2 + 4 + 4 + 8,
 }
@@ -98,6 +102,15 @@ STATES: dict[str, tuple[int, int, int, int, int]] = {
         2 * (15360 + 4 * 8),
         8 * 4095,
     ),
+    # States of 100,000 elements and more are managed memory: none of these is so large.
+    "pagedadam8bit": (
+        2 * (15360 + 4 * 8),
+        8 * 96,
+        2 * (96000 + 4 * 47),
+        2 * (15360 + 4 * 8),
+        8 * 4095,
+    ),
+    "pagedadamw": (8 * 15360, 8 * 96, 8 * 96000, 8 * 15360, 8 * 4095),
 }
 
 
@@ -122,6 +135,12 @@ def test_moments_follow_their_format() -> None:
     assert state_bytes(setting("bf16"), MATRIX) == 2 * 2 * 15360
 
 
+@pytest.mark.parametrize("name", ["pagedadam8bit", "pagedadamw"])
+def test_paged_states_of_large_tensors_are_not_the_allocators(name: str) -> None:
+    large = Weight(name="w", shape=(1000, 100))
+    assert state_bytes(setting(name=name), large) == 0
+
+
 def test_eight_bit_adam_begins_at_4096_elements() -> None:
     run = setting(name="adam8bit")
     assert state_bytes(run, Weight(name="w", shape=(64, 64))) == 2 * (4096 + 2 * 4)
@@ -133,7 +152,7 @@ def test_qlora_stores_nine_sixteenths_of_a_byte() -> None:
     resolved = resolve(plan, DENSE, cluster(1))
     (ledger,) = stage_ledgers(resolved.setting, resolved.stages)
     base = [(w, n) for w, n in ledger.weights() if w.base]
-    stored = sum(n * parameter_bytes(resolved.setting, w) for w, n in base)
+    stored = sum(n * _stored_bytes("nf4", w) for w, n in base)
     numel = sum(n * w.numel for w, n in base)
     layer = HIDDEN * (128 + 64 + 64 + 128 + 3 * 160)
     assert numel == len(DENSE.layers) * layer
@@ -145,6 +164,28 @@ def test_qlora_stores_nine_sixteenths_of_a_byte() -> None:
     assert whole_bytes.gradients == 4 * adapters
     assert whole_bytes.master_weights == 4 * adapters
     assert whole_bytes.optimizer_states == 8 * adapters
+
+
+def _stored_bytes(base: str, weight: Weight) -> int:
+    found = quantised(base, weight)
+    return int(found.packed + found.beside)
+
+
+@pytest.mark.parametrize(
+    ("base", "packed", "beside"),
+    [
+        # 4096 rows in, 1024 columns out: 65,536 blocks of 64, 256 of 256 blocks.
+        ("nf4", 2**21, 4 * 2**16),
+        ("nf4-dq", 2**21, 2**16 + 4 * 2**8),
+        ("int8", 2**22, 4 * 1024),
+        # 32 groups of 128 inputs: half a byte of zero point and two of scale; an index a row.
+        ("gptq4-g128", 2**21 + 32 * 1024 // 2, 2 * 32 * 1024 + 4 * 4096),
+        ("gptq4", 2**21 + 1024 // 2, 2 * 1024 + 4 * 4096),
+    ],
+)
+def test_quantised_bases_by_hand(base: str, packed: int, beside: int) -> None:
+    found = quantised(base, Weight(name="w", shape=(4096, 1024), trains=False, base=True))
+    assert (found.packed, found.beside) == (packed, beside)
 
 
 def test_int8_base_is_a_byte() -> None:

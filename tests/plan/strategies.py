@@ -127,6 +127,7 @@ def runs(draw: st.DrawFn) -> Run:
         etp = pick(1, degree["tp"]) if "etp" in runtime.axes else 1
         stage = replicas * degree["tp"] // etp
         ep = pick(*[n for n in (1, 2, 4, 8) if stage % n == 0]) if "ep" in runtime.axes else 1
+        plan["sp"] = degree["tp"] > 1
         plan.update(ep=ep, etp=etp, moe_imbalance=pick(1.0, 1.5), moe_capacity_factor=None)
     elif degree["tp"] > 1:
         plan["sp"] = pick(None, True, False)

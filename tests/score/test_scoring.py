@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tonnage.errors import InputError, TonnageError
 from tonnage.score import INPUT_COLUMNS, Row, read_rows, score, scoreboard
+from tonnage.score.case import case
 from tonnage.score.choice import choice
 from tonnage.score.metrics import Outcome, balanced_accuracy, errors
 from tonnage.score.predict import predict
@@ -182,3 +183,66 @@ def test_the_scoreboard_pools_families() -> None:
     assert [refusal.row for refusal in board.refused] == ["one"]
     assert set(board.pooled.splits) == {"model", "gpu", "tp", "pp", "cp", "ep"}
     assert board.pooled.splits["model"]["dense"]["memory"].eligible == 2
+
+
+FMS = {
+    "framework": "HF Trainer/SFTTrainer (fms-hf-tuning) + fms-acceleration",
+    "fw_version": "torch 2.4.1, transformers 4.45.2, trl 0.11.4",
+    "model": "Mistral-7B",
+    "kv_heads": "8",
+    "tp": "1",
+    "num_gpus": "2",
+    "gbs": "8",
+    "mbs": "4",
+    "zero": "FSDP1 FULL_SHARD (accelerate), no offload",
+    "precision": "bfloat16 weights + HF bf16 AMP",
+    "recompute": "full (HF gradient_checkpointing)",
+    "attention": "flash-attn-2",
+    "extra": "framework_config=foak-fast-kernels; packed=1; lora_dropout=0.1",
+}
+
+
+def test_words_of_the_trainer_say_engine_version_and_kernels_together() -> None:
+    found = case(row(**FMS, lora_rank="16", lora_targets="q_proj v_proj"))
+    habits = dict(found.plan.habits)
+    assert (found.unknown, found.refused) == ((), ())
+    assert found.plan.runtime == "accelerate"
+    assert (found.plan.zero, found.plan.precision) == (3, "bf16")
+    assert found.plan.lora_targets == ("q_proj", "v_proj")
+    assert found.plan.lora_dropout == 0.1
+    assert habits["loss"] == "upcast-in-place"
+    assert habits["norm"] == "fused"
+    assert habits["repeat_kv"] == habits["rebuilt_output"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("cells", "runtime", "precision", "base"),
+    [
+        ({}, "accelerate", "bf16-amp", None),
+        ({"zero": "none", "num_gpus": "1"}, "transformers", "bf16", None),
+        ({"quant": "bnb nf4 4-bit", "lora_rank": "8"}, "accelerate", "bf16", "nf4-dq"),
+        ({"quant": "GPTQ 4-bit", "lora_rank": "8"}, "accelerate", "bf16", "gptq4-g128"),
+        (
+            {"quant": "GPTQ 4-bit", "lora_rank": "8", "model": "Llama2-70B"},
+            "accelerate",
+            "bf16",
+            "gptq4",
+        ),
+        (
+            {"framework": "torchtune", "quant": "bnb.nf4", "lora_rank": "8"},
+            "torchtune",
+            "bf16",
+            "nf4",
+        ),
+    ],
+)
+def test_engine_recipe_and_base(
+    cells: dict[str, str], runtime: str, precision: str, base: str | None
+) -> None:
+    found = case(row(**{**FMS, **cells})).plan
+    assert (found.runtime, found.precision, found.lora_base) == (runtime, precision, base)
+
+
+def test_a_word_that_names_no_layer_is_counted() -> None:
+    found = case(row(**FMS, lora_rank="16", lora_targets="q_proj mystery"))
+    assert found.unknown == ("lora_targets: mystery",)

@@ -54,6 +54,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "moments_dtype",
         "optimizer",
         "optimizer_step",
+        "optimizer_in_backward",
     ),
     "Activations": (
         "recompute",

@@ -143,7 +143,7 @@ def _stage(resolved: Resolved, ledger: StageLedger, memory: StageMemory, beyond:
     peak = memory.peak
     categories = {name: int(size) for name, size in peak.categories.items()}
     allocated = sum(categories.values())
-    reserved = int(reserved_bytes(allocated))
+    reserved = int(reserved_bytes(memory.held))
     return StagePart(
         stage=memory.stage,
         first_rank=mesh.stage_first_rank(memory.stage),
@@ -295,6 +295,8 @@ def _not_modelled(resolved: Resolved) -> tuple[str, ...]:
         "fragmentation by replay of the allocations",
         "stragglers and failures",
     ]
+    if resolved.setting.plan.offload_parameters:
+        missing.append("the time of copies to and from host memory, and of a step there")
     if architecture.vision is not None:
         missing.append(
             "the vision tower's FLOPs and activations: text tokens only (its weights are counted)"

@@ -3,8 +3,13 @@
 from tonnage.ledger.count import ParameterCount, parameters
 from tonnage.ledger.decode import decode_operations, decodes
 from tonnage.ledger.flops import ModelFlops, sequence_flops
-from tonnage.ledger.head import loss_bytes
 from tonnage.ledger.layer import layer_operations, saved_bytes, saved_tensors
+from tonnage.ledger.loss_copies import (
+    head_in_pieces,
+    logits_in_backward,
+    loss_bytes,
+    stranded_logits,
+)
 from tonnage.ledger.model import (
     StageLedger,
     stage_ledgers,
@@ -24,13 +29,16 @@ __all__ = [
     "Weight",
     "decode_operations",
     "decodes",
+    "head_in_pieces",
     "layer_operations",
+    "logits_in_backward",
     "loss_bytes",
     "parameters",
     "saved_bytes",
     "saved_tensors",
     "sequence_flops",
     "stage_ledgers",
+    "stranded_logits",
     "weights_of",
     "whole",
     "whole_stage",

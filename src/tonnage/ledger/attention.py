@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from tonnage.algebra import exact_div
 from tonnage.arch import Attention
+from tonnage.ledger.adapter import Adapter, adapted, adapter
 from tonnage.ledger.core_attention import Core, core_attention
 from tonnage.ledger.elementwise import norm
 from tonnage.ledger.indexer import indexer
 from tonnage.ledger.linear import Linear, Rows, gather, linear, scatter
-from tonnage.ledger.operation import Operation, Operations, Tensor
+from tonnage.ledger.operation import Operation, Operations, Tensor, Weight
 from tonnage.ledger.pairs import Sight
 from tonnage.plan import Setting
 
@@ -91,6 +92,8 @@ def _project(setting: Setting, spec: Attention, rows: Rows) -> tuple[Operations,
     own = "q" if spec.shares_kv else "qk" if spec.keys_as_values else "qkv"
     outside = _encoder_rows(setting, rows) if spec.cross else rows
     operations: list[Operation] = []
+    fused = spec.one_projection or setting.runtime.qkv == "fused"
+    joined = "attention.qkv" if fused else None
     for letter in own:
         part = Linear(
             name=f"attention.{letter}",
@@ -99,10 +102,12 @@ def _project(setting: Setting, spec: Attention, rows: Rows) -> tuple[Operations,
             split="column",
             bias=spec.qkv_bias,
             target=f"{letter}_proj",
-            part_of="attention.qkv" if spec.one_projection else None,
+            part_of=joined,
         )
         done, tensors[letter] = linear(setting, part, rows if letter == "q" else outside)
         operations.extend(done)
+    if adapted(setting, "qkv_proj") and own == "qkv":
+        operations.extend(_adapt_all(setting, rows, widths))
     if spec.keys_as_values:
         tensors["v"] = tensors["k"]
     heads = (tensors["q"], tensors["k"], tensors["v"])
@@ -123,6 +128,18 @@ def _clipped(setting: Setting, heads: Heads) -> tuple[Operation, Heads]:
         saves=heads,
     )
     return operation, (query, key, value)
+
+
+def _adapt_all(setting: Setting, rows: Rows, widths: dict[str, int]) -> Operations:
+    """One adapter over queries, keys and values, where they are one layer to PEFT."""
+    name = "attention.qkv"
+    width = exact_div(sum(widths.values()), rows.degree)
+    frozen = Weight(name=name, shape=(setting.architecture.hidden, width), trains=False)
+    output = Tensor(name=name, elements=rows.tokens * width, format=setting.format)
+    spec = Adapter(
+        name=name, read=rows.read, kept=rows.kept, tokens=rows.tokens, frozen=frozen, entry=name
+    )
+    return adapter(setting, spec, output)[0]
 
 
 def _encoder_rows(setting: Setting, rows: Rows) -> Rows:

@@ -173,7 +173,7 @@ def _pool(
     bias = Weight(
         name=f"{name}.position_bias",
         shape=(spec.ratio, widths[1]),
-        trains=setting.plan.lora_rank is None,
+        trains=setting.trains_base,
     )
     blocks = setting.mbs * (setting.seq // spec.ratio)
     summed = Tensor(name=f"{name}.summed", elements=blocks * widths[0], format=setting.format)

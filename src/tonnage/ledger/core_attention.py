@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from tonnage.algebra import Number, exact_div, minimum, total
@@ -80,7 +81,7 @@ def pair_flops(setting: Setting, core: Core, width: Number) -> Number:
 def _weights(setting: Setting, core: Core) -> tuple[Weight, ...]:
     """What the scores are added to: sinks, and biases by distance."""
     heads = exact_div(core.heads, setting.tp)
-    trains = setting.plan.lora_rank is None
+    trains = setting.trains_base
     weights = []
     if core.sinks:
         weights.append(Weight(name="attention.sinks", shape=(heads,), trains=trains))
@@ -110,8 +111,16 @@ def _flash(
     Backward makes the scores again: half of a forward pass when both widths are equal
     (Dao, arXiv 2307.08691, section 3.1).
     """
+    repeat: Operations = ()
+    kept = inputs
+    if setting.runtime.repeat_kv and core.kv_heads != core.heads:
+        repeat, inputs = _repeat_heads(setting, core, inputs)
+        repeat = tuple(dataclasses.replace(op, saves=()) for op in repeat)
+        kept = inputs
+    elif setting.runtime.values == "view":
+        kept = (*inputs[:2], _projection(inputs))
     rows = setting.tokens * exact_div(core.heads, setting.tp)
-    saves = [*(inputs[:1] if core.borrowed else inputs), context]
+    saves = [*(inputs[:1] if core.borrowed else kept), context]
     if setting.runtime.norm_statistics:
         saves.append(Tensor(name="attention.logsumexp", elements=rows, format="fp32"))
     if setting.runtime.attention_layout == "sbhd" and setting.plan.attention_version == 2:
@@ -121,6 +130,7 @@ def _flash(
     scores = pair_flops(setting, core, core.key_width)
     flops = scores + pair_flops(setting, core, core.value_width)
     return (
+        *repeat,
         Operation(
             name="attention.core",
             kind="attention",
@@ -136,6 +146,12 @@ def _flash(
             rows=rows,
         ),
     )
+
+
+def _projection(inputs: tuple[Tensor, ...]) -> Tensor:
+    """The whole projection, which values that are a view of it keep alive."""
+    elements = total(tensor.elements for tensor in inputs)
+    return Tensor(name="attention.qkv_storage", elements=elements, format=inputs[0].format)
 
 
 def _eager(

@@ -38,7 +38,7 @@ def norm(
     """
     rows = exact_div(read.elements, width)
     output = Tensor(name=name, elements=read.elements, format=setting.stream)
-    trains = setting.plan.lora_rank is None
+    trains = setting.trains_base
     shape = (width if weights is None else weights,)
     owned = []
     if spec.weight:

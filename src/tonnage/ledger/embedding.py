@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from tonnage.algebra import exact_div
 from tonnage.ledger.elementwise import dropout_mask, norm
 from tonnage.ledger.linear import Linear, Rows, linear, sum_over_ranks
@@ -10,18 +12,30 @@ from tonnage.ledger.per_layer import per_layer_table
 from tonnage.plan import Setting
 
 
-def token_table(setting: Setting) -> Weight:
-    """The vocabulary's rows, split over the tensor-parallel ranks."""
+def token_table(setting: Setting, part: str = "embedding") -> Weight:
+    """The vocabulary's rows, split over the tensor-parallel ranks, of the embedding or the head."""
     architecture = setting.architecture
     return Weight(
-        name="embedding.weight",
+        name=f"{part}.weight",
         shape=(
             exact_div(setting.vocab, setting.tp),
             architecture.embedding_width or architecture.hidden,
         ),
-        trains=setting.plan.lora_rank is None,
+        trains=setting.trains_base,
+        base=part == "head" and setting.runtime.quantizes_head,
         embedding=True,
     )
+
+
+def saved_module(setting: Setting, part: str) -> tuple[Weight, ...]:
+    """A copy of a module that trains beside the adapters (PEFT's ``modules_to_save``)."""
+    if part not in setting.plan.lora_saved:
+        return ()
+    table = token_table(setting, part)
+    wide = setting.adapter_format
+    own = wide if wide != setting.precision.weights else None
+    copy = dataclasses.replace(table, name=f"{part}.saved", trains=True, format=own)
+    return (copy,)
 
 
 def embedding(setting: Setting) -> tuple[Operations, Tensor]:
@@ -67,12 +81,13 @@ def _tables(setting: Setting) -> tuple[Weight, ...]:
     """The token table or what stands in for it, then segments and learnt positions."""
     architecture = setting.architecture
     first = [token_table(setting)] if architecture.patches is None else _patches(setting)
+    first.extend(saved_module(setting, "embedding"))
     more = (("types", architecture.token_types), ("positions", architecture.learned_positions))
     tables = [
         Weight(
             name=f"embedding.{name}",
             shape=(rows, architecture.hidden),
-            trains=setting.plan.lora_rank is None,
+            trains=setting.trains_base,
             embedding=True,
         )
         for name, rows in more
@@ -86,7 +101,7 @@ def _patches(setting: Setting) -> list[Weight]:
     patches = setting.architecture.patches
     assert patches is not None
     hidden = setting.architecture.hidden
-    trains = setting.plan.lora_rank is None
+    trains = setting.trains_base
     shapes = ((patches.channels * patches.size**2, hidden), (hidden,), (hidden,))
     names = ("embedding.patch", "embedding.patch_bias", "embedding.class_token")
     return [

@@ -79,6 +79,11 @@ def run_again(setting: Setting, operations: Operations) -> Operations:
 def layers_recomputed(setting: Setting, stages: tuple[Stage, ...]) -> dict[Layer, int]:
     """How many layers of each kind full recomputation runs forward again."""
     counts: dict[Layer, int] = {}
+    if "every-second-layer" in setting.plan.recompute_modules:
+        for stage in stages:
+            for layer in stage.layers[1::2]:
+                counts[layer] = counts.get(layer, 0) + 1
+        return counts
     if setting.plan.recompute != "full":
         return counts
     block = setting.plan.recompute_method == "block"

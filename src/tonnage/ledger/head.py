@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tonnage.algebra import Number, ceil_div, exact_div, flops_of, where
+from tonnage.algebra import Number, exact_div, flops_of, where
 from tonnage.arch import LAYERNORM
-from tonnage.dtype import dtype
+from tonnage.ledger.adapter import Adapter, adapted, adapter
 from tonnage.ledger.elementwise import norm
-from tonnage.ledger.embedding import token_table
+from tonnage.ledger.embedding import saved_module, token_table
 from tonnage.ledger.hyper_connections import collapse_head
 from tonnage.ledger.layer import layer_input
-from tonnage.ledger.linear import Linear, Rows, gather, linear
+from tonnage.ledger.linear import Linear, Rows, dequantised, gather, linear
 from tonnage.ledger.operation import Operation, Operations, Tensor, Weight
 from tonnage.plan import Setting
 
@@ -46,7 +46,18 @@ def head(setting: Setting, *, owns_tied_table: bool = False) -> Operations:
         operations.extend(done)
     entry, full = gather(setting, read, width)
     product = _product(setting, read, full, width, owns_tied_table)
-    return (*operations, *entry, product, *_softcap(setting))
+    beside: Operations = ()
+    if adapted(setting, "lm_head"):
+        beside = _adapter(setting, read, full, width)
+    return (*operations, *entry, product, *beside, *_softcap(setting))
+
+
+def _adapter(setting: Setting, kept: Tensor, full: Tensor, width: Number) -> Operations:
+    frozen = Weight(name="head", shape=(width, exact_div(setting.vocab, setting.tp)), trains=False)
+    spec = Adapter(
+        name="head", read=full, kept=kept, tokens=setting.tokens, frozen=frozen, entry="head"
+    )
+    return adapter(setting, spec, logits(setting))[0]
 
 
 def _transform(setting: Setting, read: Tensor) -> tuple[Operations, Tensor]:
@@ -74,13 +85,16 @@ def _product(
 ) -> Operation:
     """The output projection, ``[tokens, width] @ [width, vocab / tp]``; never quantised."""
     architecture = setting.architecture
-    trains = setting.plan.lora_rank is None
+    copies = saved_module(setting, "head")
+    trains = setting.trains_base or bool(copies)
     rows = exact_div(setting.vocab, setting.tp)
-    weights: list[Weight] = []
-    if not architecture.tied_embeddings or owns_tied_table:
-        weights.append(token_table(setting))
+    weights: list[Weight] = [*copies]
+    tied = architecture.tied_embeddings and setting.runtime.ties_embeddings
+    table = token_table(setting, "head")
+    if not tied or owns_tied_table:
+        weights.append(table)
     if architecture.head_bias:
-        weights.append(Weight(name="head.bias", shape=(rows,), trains=trains))
+        weights.append(Weight(name="head.bias", shape=(rows,), trains=setting.trains_base))
     flops = 2 * flops_of(setting.tokens) * width * rows
     return Operation(
         name="head",
@@ -88,6 +102,9 @@ def _product(
         inputs=(full,),
         outputs=(logits(setting),),
         saves=_kept_operands(setting, kept, width * rows) if trains else (),
+        frames=(full,) if setting.runtime.loss_frame else (),
+        scratch=dequantised(setting, table),
+        scratch_backward=dequantised(setting, table),
         weights=tuple(weights),
         flops=flops,
         flops_backward=2 * flops if trains else flops,
@@ -141,35 +158,3 @@ def loss_keeps(setting: Setting) -> tuple[Tensor, ...]:
         Tensor(name="loss.labels", elements=2 * labels, format="fp32"),
         Tensor(name="loss.scalars", elements=2, format="fp32"),
     )
-
-
-def loss_bytes(setting: Setting) -> Number:
-    """Bytes of the logits and of the loss's copies of them, where they are most.
-
-    Copies by rule, e being the bytes of an activation:
-
-    * ``eager``: fp32 logits, log-softmax and gradient: 12 (transformers 5, PyTorch).
-    * ``vocab-parallel``: the logits and an fp32 softmax in place of a copy: e + 4 (Megatron-Core).
-    * ``vocab-parallel-fused``: compiled pieces write out of place: e + 8 (Megatron-Core).
-    * ``vocab-parallel-two-copies``: two fp32 copies, the logits gone by then: 8 (nanotron).
-    * ``in-place``: the gradient overwrites the logits: e (Transformer Engine before 2.18).
-    * ``compiled``: the logits and their gradient: 2e (torch.compile).
-    * ``chunked``: the logits, and one of eight chunks in fp32 with its gradient: e + 6/8
-      (torchtune).
-    * ``linear``: product and loss in one kernel, chunk by chunk: none to speak of (Liger).
-    """
-    element = dtype(setting.format).bytes
-    elements = logits(setting).elements
-    rule = setting.runtime.loss
-    if rule == "chunked":
-        return elements * element + ceil_div(3 * elements, 4)
-    copies = {
-        "eager": 12,
-        "vocab-parallel": element + 4,
-        "vocab-parallel-fused": element + 8,
-        "vocab-parallel-two-copies": 8,
-        "in-place": element,
-        "compiled": 2 * element,
-        "linear": 0,
-    }
-    return elements * copies[rule]

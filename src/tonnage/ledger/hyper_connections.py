@@ -86,7 +86,7 @@ def _weights(
     setting: Setting, streams: Number, name: str, *, outputs: Number, scales: int
 ) -> tuple[Weight, ...]:
     width = streams * setting.architecture.hidden
-    trains = setting.plan.lora_rank is None
+    trains = setting.trains_base
     shapes = (("fn", (outputs, width)), ("base", (outputs,)), ("scale", (scales,)))
     return tuple(
         Weight(name=f"{name}.{part}", shape=shape, trains=trains) for part, shape in shapes

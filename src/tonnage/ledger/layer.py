@@ -34,6 +34,7 @@ from tonnage.ledger.mlp import mlp
 from tonnage.ledger.moe import moe
 from tonnage.ledger.operation import Operation, Operations, Tensor, Weight, renamed, union_bytes
 from tonnage.ledger.per_layer import per_layer_input
+from tonnage.ledger.selective import OUTPUTS, keeps_output, kept_outputs
 from tonnage.ledger.short_convolution import short_convolution
 from tonnage.plan import Setting
 
@@ -181,7 +182,7 @@ def _scale(setting: Setting, branch: Tensor, name: str) -> tuple[Operation, Tens
     weight = Weight(
         name=f"{name}.weight",
         shape=(setting.architecture.hidden,),
-        trains=setting.plan.lora_rank is None,
+        trains=setting.trains_base,
     )
     operation = Operation(
         name=name,
@@ -208,6 +209,8 @@ def saved_tensors(
     A recomputed module keeps the tensors that enter it. One in `DISCARDED` also frees what
     leaves it, since the same hook that needs the output rebuilds it.
     """
+    if OUTPUTS in modules:
+        return kept_outputs(operations)
     again = [op for op in operations if modules.intersection(op.modules)]
     inside = {tensor.name for op in again for tensor in op.outputs}
     discarded = {
@@ -234,4 +237,8 @@ def saved_bytes(setting: Setting, operations: Operations) -> Number:
 def recomputed_flops(setting: Setting, operations: Iterable[Operation]) -> Number:
     """FLOPs that selective recomputation adds to the backward pass of one layer."""
     modules = recomputed_modules(setting)
+    if OUTPUTS in modules:
+        steps = tuple(operations)
+        pairs = zip(steps, keeps_output(steps), strict=True)
+        return total(op.flops for op, kept in pairs if not kept)
     return total(op.flops for op in operations if modules.intersection(op.modules))

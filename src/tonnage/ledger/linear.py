@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tonnage.algebra import Number, exact_div, flops_of
+from tonnage.ledger.adapter import Adapter, adapted, adapter
 from tonnage.ledger.operation import Collective, Operation, Operations, Tensor, Weight
 from tonnage.plan import Setting
 
@@ -75,7 +76,7 @@ def linear(setting: Setting, spec: Linear, rows: Rows) -> tuple[Operations, Tens
     """
     wide_in = exact_div(spec.width_in, rows.degree) if spec.split == "row" else spec.width_in
     wide_out = exact_div(spec.width_out, rows.degree) if spec.split == "column" else spec.width_out
-    frozen = setting.plan.lora_rank is not None
+    frozen = not setting.trains_base
     weight = Weight(
         name=f"{spec.name}.weight",
         shape=(wide_in, wide_out),
@@ -92,6 +93,7 @@ def linear(setting: Setting, spec: Linear, rows: Rows) -> tuple[Operations, Tens
         group=rows.group,
         trains=not frozen,
     )
+    kept = rows.kept if setting.runtime.regathers else rows.read
     output = Tensor(name=spec.name, elements=rows.tokens * wide_out, format=setting.format)
     flops = 2 * flops_of(rows.tokens) * wide_in * wide_out
     product = Operation(
@@ -99,21 +101,27 @@ def linear(setting: Setting, spec: Linear, rows: Rows) -> tuple[Operations, Tens
         kind="matmul",
         inputs=(rows.read,),
         outputs=(output,),
-        saves=_kept_operands(setting, spec, rows.kept, weight),
+        saves=_kept_operands(setting, spec, kept, weight),
         weights=(weight, bias) if spec.bias else (weight,),
         flops=flops,
         flops_backward=flops if frozen else 2 * flops,
         modules=spec.modules,
+        scratch=dequantised(setting, weight),
+        scratch_backward=dequantised(setting, weight),
     )
-    if not (frozen and adapted(setting, spec.target)):
+    if not adapted(setting, spec.target):
         return (product,), output
-    return (product, *_adapter(setting, spec, rows, (wide_in, wide_out))), output
-
-
-def adapted(setting: Setting, target: str | None) -> bool:
-    """Whether adapters sit on a linear layer of that target name."""
-    targets = setting.plan.lora_targets
-    return target is not None and ("all" in targets or target in targets)
+    beside = Adapter(
+        name=spec.name,
+        read=rows.read,
+        kept=kept,
+        tokens=rows.tokens,
+        frozen=weight,
+        modules=spec.modules,
+        entry=spec.part_of or spec.name,
+    )
+    done, summed = adapter(setting, beside, output)
+    return (product, *done), summed
 
 
 def _kept_operands(
@@ -126,8 +134,9 @@ def _kept_operands(
     """
     recipe = setting.precision
     if not weight.trains:
-        return (_cast_weight(setting, spec, weight),) if setting.casts else ()
-    if recipe.quantized and spec.narrow:
+        copies = _quantised_input(setting, spec, kept, weight)
+        return (*copies, _cast_weight(setting, spec, weight)) if setting.casts else copies
+    if recipe.quantized and spec.narrow and not recipe.dynamic:
         return (kept.copy(f"{kept.name}.{recipe.quantized}", recipe.quantized),)
     if setting.casts:
         # torch.autocast casts call by call: each layer keeps copies of its own.
@@ -137,51 +146,29 @@ def _kept_operands(
     return (kept,)
 
 
+def _quantised_input(
+    setting: Setting, spec: Linear, kept: Tensor, weight: Weight
+) -> tuple[Tensor, ...]:
+    """The copy of its input that a product with a quantised weight keeps, if it keeps one."""
+    habit = setting.runtime.quantized_input
+    if habit == "free" or setting.plan.lora_base is None or not weight.base:
+        return ()
+    wide = "fp32" if habit == "wide" else setting.precision.compute
+    name = spec.part_of or spec.name
+    return (kept.copy(f"{name}.quantised_input", wide),)
+
+
+def dequantised(setting: Setting, weight: Weight) -> tuple[Tensor, ...]:
+    """A quantised weight is brought back whole for each product, and not kept."""
+    if setting.plan.lora_base is None or not weight.base:
+        return ()
+    one = exact_div(weight.numel, weight.copies)
+    return (Tensor(name=f"{weight.name}.whole", elements=one, format=setting.precision.compute),)
+
+
 def _cast_weight(setting: Setting, spec: Linear, weight: Weight) -> Tensor:
     return Tensor(
         name=f"{spec.name}.weight_cast", elements=weight.numel, format=setting.precision.compute
-    )
-
-
-def _adapter(
-    setting: Setting, spec: Linear, rows: Rows, widths: tuple[Number, Number]
-) -> Operations:
-    """LoRA: ``x A B`` beside ``x W`` (Hu et al., arXiv 2106.09685, section 4.1).
-
-    A keeps the input's split and B the output's, so that neither adds a collective.
-    """
-    rank = setting.plan.lora_rank
-    down = Weight(
-        name=f"{spec.name}.lora_a", shape=(widths[0], rank), copies=rows.copies, group=rows.group
-    )
-    up = Weight(
-        name=f"{spec.name}.lora_b", shape=(rank, widths[1]), copies=rows.copies, group=rows.group
-    )
-    inner = Tensor(
-        name=f"{spec.name}.lora_inner", elements=rows.tokens * rank, format=setting.format
-    )
-    output = Tensor(
-        name=f"{spec.name}.lora", elements=rows.tokens * widths[1], format=setting.format
-    )
-    tokens = flops_of(rows.tokens)
-
-    def step(name: str, weight: Weight, read: Tensor, kept: Tensor, wrote: Tensor) -> Operation:
-        flops = 2 * tokens * weight.shape[0] * weight.shape[1]
-        return Operation(
-            name=name,
-            kind="matmul",
-            inputs=(read,),
-            outputs=(wrote,),
-            saves=(kept,),
-            weights=(weight,),
-            flops=flops,
-            flops_backward=2 * flops,
-            modules=spec.modules,
-        )
-
-    return (
-        step(f"{spec.name}.lora_a", down, rows.read, rows.kept, inner),
-        step(f"{spec.name}.lora_b", up, inner, inner, output),
     )
 
 
@@ -191,8 +178,8 @@ def gather(
     """Enter a tensor-parallel region: every rank reads all tokens of the micro-batch.
 
     With sequence parallelism that is an all-gather forward and a reduce-scatter of the
-    input's gradient backward, and one more all-gather backward to rebuild the input, of
-    which only the shard was kept. Without it, the gradient is all-reduced.
+    input's gradient backward, and, where only the shard was kept, one more all-gather backward
+    to rebuild the input. Without it, the gradient is all-reduced.
     """
     full = Tensor(
         name=f"{shard.name}.gathered" if setting.sp else shard.name,
@@ -204,8 +191,10 @@ def gather(
         collectives = [
             Collective(kind="all_gather", axis="tp", bytes=wire, phase="forward"),
             Collective(kind="reduce_scatter", axis="tp", bytes=wire, phase="backward"),
-            Collective(kind="all_gather", axis="tp", bytes=wire, phase="backward"),
         ]
+        if setting.runtime.regathers:
+            again = Collective(kind="all_gather", axis="tp", bytes=wire, phase="backward")
+            collectives.append(again)
     else:
         collectives = [Collective(kind="all_reduce", axis="tp", bytes=wire, phase="backward")]
     operation = Operation(

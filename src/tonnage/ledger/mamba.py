@@ -176,6 +176,6 @@ def _scan(
 
 
 def _scan_weights(setting: Setting, spec: Mamba, channels: Number) -> tuple[Weight, ...]:
-    trains = setting.plan.lora_rank is None
+    trains = setting.trains_base
     rates = Weight(name="mamba.rate", shape=(channels, spec.state), trains=trains)
     return rates, vector(setting, "mamba.skip", channels)

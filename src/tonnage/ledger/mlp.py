@@ -31,7 +31,7 @@ def mlp(
         The operations, and the branch ``[shard_tokens, hidden]`` before its residual sum.
     """
     hidden = setting.architecture.hidden
-    entry, full = gather(setting, normed, hidden, modules=(module,))
+    entry, full = gather(setting, normed, hidden)
     rows = Rows(read=full, kept=normed, tokens=setting.tokens, degree=setting.tp)
     body, partial = feed_forward(setting, spec, rows, name=name, module=module)
     leave, branch = scatter(setting, partial, hidden)
@@ -69,14 +69,7 @@ def feed_forward(
         ups.extend(done)
         wide.append(tensor)
     activated = wide[0].cast(f"{name}.activated", setting.format)
-    activation = Operation(
-        name=f"{name}.activation",
-        kind="elementwise",
-        inputs=tuple(wide),
-        outputs=(activated,),
-        saves=(*wide, *_kept_by_activation(setting, spec, name, wide[0])),
-        modules=(*modules, "activation"),
-    )
+    activation = _activation(setting, spec, name, tuple(wide), activated, modules)
     down = Linear(
         name=f"{name}.down",
         width_in=spec.intermediate,
@@ -95,17 +88,39 @@ def feed_forward(
         group=rows.group,
     )
     downs, output = linear(setting, down, after)
-    return (*ups, activation, *downs), output
+    return (*ups, *activation, *downs), output
 
 
-def _kept_by_activation(setting: Setting, spec: MLP, name: str, gate: Tensor) -> tuple[Tensor, ...]:
-    """What unfused activations keep beside their input and the block's last product's.
+def _activation(
+    setting: Setting,
+    spec: MLP,
+    name: str,
+    wide: tuple[Tensor, ...],
+    activated: Tensor,
+    modules: tuple[str, ...],
+) -> Operations:
+    """The activation of the gate and its product with the rest, in one kernel or in two.
 
-    A product written apart keeps the activation's output. An activation that is itself
-    written in Python keeps its intermediates.
+    Two kernels keep the activation's output for the product's gradient. An activation that is
+    itself written in Python keeps its intermediates.
     """
-    if setting.runtime.activation != "eager":
-        return ()
-    inside = [f"step{step}" for step in range(PYTHON_STEPS.get(spec.activation, 0))]
-    names = [*inside, "gate_activated"] if spec.gated else inside
-    return tuple(gate.cast(f"{name}.{each}", setting.format) for each in names)
+    modules = (*modules, "activation")
+    eager = setting.runtime.activation == "eager"
+    steps = PYTHON_STEPS.get(spec.activation, 0) if eager else 0
+    inside = tuple(wide[0].cast(f"{name}.step{step}", setting.format) for step in range(steps))
+
+    def kernel(part: str, reads: tuple[Tensor, ...], writes: Tensor, *more: Tensor) -> Operation:
+        return Operation(
+            name=f"{name}.{part}",
+            kind="elementwise",
+            inputs=reads,
+            outputs=(writes,),
+            saves=(*reads, *more),
+            modules=modules,
+        )
+
+    if not (spec.gated and eager):
+        return (kernel("activation", wide, activated, *inside),)
+    gate = wide[0].cast(f"{name}.gate_activated", setting.format)
+    product = kernel("product", (gate, *wide[1:]), activated)
+    return kernel("activation", wide[:1], gate, *inside), product

@@ -59,11 +59,17 @@ def moe(setting: Setting, spec: MoE, normed: Tensor, stream: Tensor) -> tuple[Op
     experts, output = feed_forward(
         inside, spec.expert, rows, name="moe.expert", module=MODULE, width=width
     )
+    pieces = setting.runtime.experts == "loop"
+    if pieces:
+        experts = tuple(dataclasses.replace(op, slices=rows.copies) for op in experts)
     inward, sent = _latent(setting, spec, read, "moe.latent_down")
     combined = Tensor(
         name="moe.combined", elements=setting.shard_tokens * width, format=setting.format
     )
-    way = (*_dispatch(setting, route, sent), *experts, *_combine(setting, route, output, combined))
+    back = _combine(setting, route, output, combined)
+    if pieces:
+        back = tuple(dataclasses.replace(op, slices=rows.copies) for op in back)
+    way = (*_dispatch(setting, route, sent), *experts, *back)
     outward, branch = _latent(setting, spec, combined, "moe.latent_up")
     after, branch = _normed(setting, spec.output_norm, "moe.output_norm", branch, branch)
     shared, branch = _add_shared(setting, spec, normed, branch)
@@ -162,7 +168,7 @@ def _router(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
     factors = Weight(
         name="moe.router.expert_scale",
         shape=(spec.experts,),
-        trains=setting.plan.lora_rank is None,
+        trains=setting.trains_base,
     )
     choose = Operation(
         name="moe.router.top_k",

@@ -63,6 +63,7 @@ class Weight:
         narrow: a linear weight that FP8 and FP4 recipes keep quantised copies of.
         embedding: a lookup table or the head, which Muon leaves to AdamW.
         format: that of the weight, its gradient and its states, where it is not the recipe's.
+        adapter: it is part of an adapter.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Weight:
     narrow: bool = False
     embedding: bool = False
     format: str | None = None
+    adapter: bool = False
 
     @property
     def numel(self) -> Number:
@@ -122,6 +124,13 @@ class Operation:
         frames: tensors that the calling code still refers to until this operation is done.
         passes_gradient: the gradient of its output is that of its inputs, without a copy.
         into_buffer: its outputs lie in a buffer that stays.
+        outputs_joined: its outputs are views of one storage.
+        gradients_joined: the gradients of its inputs are written as one tensor.
+        gradient_into: the saved tensor that the gradient of its input overwrites.
+        slices: pieces that a loop does one after another (experts): of the gradients of its
+            inputs, one piece is alive at a time.
+        scratch: tensors that live while the forward kernel runs.
+        scratch_backward: tensors that live while the backward kernel runs.
         scattered: its rows are read or written in the order of an index.
         rows: of an attention core, queries times heads; None elsewhere.
     """
@@ -140,6 +149,12 @@ class Operation:
     frames: tuple[Tensor, ...] = ()
     passes_gradient: bool = False
     into_buffer: bool = False
+    outputs_joined: bool = False
+    gradients_joined: bool = False
+    gradient_into: str | None = None
+    slices: Number = 1
+    scratch: tuple[Tensor, ...] = ()
+    scratch_backward: tuple[Tensor, ...] = ()
     scattered: bool = False
     rows: Number | None = None
 

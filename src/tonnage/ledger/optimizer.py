@@ -15,11 +15,16 @@ SMALLEST_QUANTISED = 4096
 """Tensors below this many elements keep fp32 states in 8-bit Adam (bitsandbytes)."""
 
 
+SMALLEST_PAGED = 100_000
+"""Tensors from this many elements on have paged states (bitsandbytes ``Optimizer2State``)."""
+
+
 def state_bytes(setting: Setting, weight: Weight) -> Number:
     """Bytes of all optimizer states of one weight, before ZeRO shards them."""
     if not weight.trains:
         return 0
-    return sum(_one_state(rule, setting, weight) for _, rule in setting.optimizer.states)
+    size = sum(_one_state(rule, setting, weight) for _, rule in setting.optimizer.states)
+    return where(weight.numel >= SMALLEST_PAGED, 0, size) if setting.optimizer.paged else size
 
 
 def _one_state(rule: StateRule, setting: Setting, weight: Weight) -> Number:

@@ -25,7 +25,7 @@ def per_layer_table(setting: Setting, width: Number, stream: Tensor) -> Operatio
     table = Weight(
         name="embedding.per_layer",
         shape=(exact_div(setting.architecture.per_layer_vocab, setting.tp), columns),
-        trains=setting.plan.lora_rank is None,
+        trains=setting.trains_base,
         embedding=True,
     )
     looked_up = Tensor(name="embedding.per_layer", elements=tokens * columns, format=setting.stream)

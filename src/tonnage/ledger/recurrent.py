@@ -18,7 +18,7 @@ def chunk_count(setting: Setting, chunk: Number) -> Number:
 
 def vector(setting: Setting, name: str, width: Number) -> Weight:
     """A parameter of one number a head or channel (decay, step bias, skip)."""
-    return Weight(name=name, shape=(width,), trains=setting.plan.lora_rank is None)
+    return Weight(name=name, shape=(width,), trains=setting.trains_base)
 
 
 def convolution(
@@ -46,7 +46,7 @@ def convolution(
         activated: whether an activation follows.
     """
     local = exact_div(channels, setting.tp)
-    trains = setting.plan.lora_rank is None
+    trains = setting.trains_base
     weights = [Weight(name=f"{name}.weight", shape=(local, 1, taps), trains=trains)]
     if bias:
         weights.append(vector(setting, f"{name}.bias", local))

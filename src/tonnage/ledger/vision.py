@@ -18,7 +18,7 @@ def vision_weights(setting: Setting, tower: VisionTower) -> tuple[Weight, ...]:
     singles += sum(rule.weight + rule.bias for rule in norms)
     shapes: list[tuple[int, ...]] = [(patch, tower.hidden), (singles, tower.hidden)]
     shapes.extend(tower.projector)
-    trains = setting.plan.lora_rank is None
+    trains = setting.trains_base
     own = tuple(
         Weight(name=f"vision.{index}", shape=shape, trains=trains)
         for index, shape in enumerate(shapes)

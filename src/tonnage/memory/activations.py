@@ -7,13 +7,18 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tonnage.algebra import Number, largest, total
+from tonnage.algebra import Number, largest, maximum, total, where
 from tonnage.arch import Layer
 from tonnage.ledger import Operations, StageLedger, Tensor, saved_bytes, saved_tensors
 from tonnage.ledger.layer import layer_input, recomputed_modules
 from tonnage.ledger.operation import union_bytes
+from tonnage.ledger.selective import OUTPUTS
+from tonnage.memory.gradients import keeps_own_gradients
 from tonnage.memory.liveness import Walk, walk
 from tonnage.plan import Plan, Setting
+
+EVERY_SECOND = "every-second-layer"
+"""The name among a plan's recompute modules."""
 
 
 def group_length(plan: Plan, layers: int) -> int:
@@ -32,6 +37,8 @@ def kept_by_chunk(setting: Setting, ledger: StageLedger, chunk: tuple[Layer, ...
     plan = setting.plan
     kept = {layer: saved_bytes(setting, ops) for layer, ops in ledger.layers.items()}
     checkpoint = layer_input(setting).bytes
+    if alternates(plan):
+        return len(chunk) // 2 * checkpoint + _sum(kept, chunk[::2])
     if plan.recompute != "full":
         return _sum(kept, chunk)
     if plan.recompute_method == "block":
@@ -55,21 +62,100 @@ class Transients:
     last: Number
 
 
-def transients(setting: Setting, ledger: StageLedger) -> Transients:
-    """The largest transients over the kinds of layers that a stage holds."""
+def transients(setting: Setting, ledger: StageLedger, *, gradients: bool = False) -> Transients:
+    """The largest transients over the kinds of layers that a stage holds.
+
+    Args:
+        setting: the run.
+        ledger: the stage.
+        gradients: whether the weight gradients of the layer at work are among them.
+    """
     plain = {
-        layer: walk(setting, ops, saved_by_layer(setting, ops))
+        layer: walk(setting, ops, saved_by_layer(setting, ops), gradients=gradients)
         for layer, ops in ledger.layers.items()
     }
     forward = largest(each.forward for each in plain.values())
-    if setting.plan.recompute != "full":
-        kept = {layer: saved_bytes(setting, ops) for layer, ops in ledger.layers.items()}
+    kept = {layer: saved_bytes(setting, ops) for layer, ops in ledger.layers.items()}
+    if OUTPUTS in recomputed_modules(setting):
+        return _from_outputs(setting, ledger, kept, gradients)
+    if setting.plan.recompute != "full" and not alternates(setting.plan):
         backward = largest(each.backward for each in plain.values())
         last = largest(kept[layer] + plain[layer].backward for layer in plain)
         return Transients(forward=forward, backward=backward, last=last)
-    rebuilt = largest(_rebuilt(ledger, plain, group) for group in _groups(setting, ledger))
     checkpoint = layer_input(setting).bytes
-    return Transients(forward=forward, backward=rebuilt - checkpoint, last=rebuilt)
+    output = checkpoint if setting.runtime.rebuilt_output else 0
+    rebuilt = output + largest(
+        _rebuilt(setting, ledger, plain, group) for group in _groups(setting, ledger)
+    )
+    return Transients(
+        forward=_without_saved(setting, ledger), backward=rebuilt - checkpoint, last=rebuilt
+    )
+
+
+def alternates(plan: Plan) -> bool:
+    """Whether every second layer keeps only its input, and the others everything."""
+    return plan.recompute == "selective" and EVERY_SECOND in plan.recompute_modules
+
+
+def _from_outputs(
+    setting: Setting, ledger: StageLedger, kept: dict[Layer, Number], gradients: bool
+) -> Transients:
+    """Where chosen outputs are kept, all the rest of a layer is rebuilt before its backward."""
+    entry = layer_input(setting)
+    forward = backward = last = 0
+    for layer, operations in ledger.layers.items():
+        stays = saved_by_layer(setting, operations)
+        needed = {t.name: t for t in (entry, *stays, *_all_saved(operations))}
+        walked = walk(setting, operations, needed.values(), gradients=gradients)
+        whole = union_bytes(needed.values()) + walked.backward
+        forward = maximum(forward, walk(setting, operations, stays).forward)
+        backward = maximum(backward, whole - kept[layer])
+        last = maximum(last, whole)
+    return Transients(forward=forward, backward=backward, last=last)
+
+
+def _without_saved(setting: Setting, ledger: StageLedger) -> Number:
+    """The most that a layer's forward pass holds when it keeps nothing but its input."""
+    entry = layer_input(setting)
+    return largest(walk(setting, ops, (entry,)).forward for ops in ledger.layers.values())
+
+
+def backward_transients(setting: Setting, ledger: StageLedger) -> Transients:
+    """The transients, with the weight gradients that appear in a step's last backward pass."""
+    transient = transients(setting, ledger)
+    if setting.runtime.gradient_buffer == "persistent":
+        return transient
+    staying = transients(setting, ledger, gradients=True)
+    keeps = keeps_own_gradients(setting)
+    return Transients(
+        forward=transient.forward,
+        backward=where(keeps, staying.backward, transient.backward),
+        last=where(keeps, staying.last, transient.last),
+    )
+
+
+def retained(setting: Setting, ledger: StageLedger) -> Number:
+    """What finished layers still hold when backward enters the first one.
+
+    Reentrant checkpoints around frozen units of FSDP1: hooks that only reshard refer to each
+    layer's detached input and its gradient until backward ends
+    (``torch/distributed/fsdp/_runtime_utils.py``). The gradient that enters the first layer
+    is one of them, and counts with that layer.
+    """
+    plan, habits = setting.plan, setting.runtime
+    frozen = habits.sharding == "flat-units" and setting.gathers and not setting.trains_base
+    if not frozen or plan.recompute != "full" or not habits.rebuilt_output:
+        return 0
+    layers = len(ledger.stage.layers)
+    held = max(0, layers - 1) + max(0, layers - 2)
+    return where(setting.shard > 1, held * layer_input(setting).bytes, 0)
+
+
+def held_by_frame(ledger: StageLedger) -> Number:
+    """What the model's frame refers to while it computes the loss, and the head does not keep."""
+    saved = {tensor.name for op in ledger.head for tensor in op.saves}
+    frames = [tensor for op in ledger.head for tensor in op.frames if tensor.name not in saved]
+    return union_bytes(frames)
 
 
 Group: TypeAlias = tuple[tuple[Layer, int], ...]
@@ -88,9 +174,18 @@ def _groups(setting: Setting, ledger: StageLedger) -> set[Group]:
     return groups
 
 
-def _rebuilt(ledger: StageLedger, plain: dict[Layer, Walk], group: Group) -> Number:
-    """All that a checkpointed group saves, and its last layer's backward on top."""
-    kept = total(count * _all_saved(ledger.layers[layer]) for layer, count in group)
+def _rebuilt(
+    setting: Setting, ledger: StageLedger, plain: dict[Layer, Walk], group: Group
+) -> Number:
+    """All that a checkpointed group saves, and its last layer's backward on top.
+
+    The input of each layer is among it: the group's as the checkpoint, the others because the
+    layer before is asked for its output.
+    """
+    entry = (layer_input(setting),)
+    kept = total(
+        count * union_bytes((*entry, *_all_saved(ledger.layers[layer]))) for layer, count in group
+    )
     return kept + largest(plain[layer].backward for layer, _ in group)
 
 
@@ -99,8 +194,8 @@ def saved_by_layer(setting: Setting, operations: Operations) -> tuple[Tensor, ..
     return saved_tensors(operations, recomputed_modules(setting))
 
 
-def _all_saved(operations: Operations) -> Number:
-    return union_bytes(tensor for op in operations for tensor in op.saves)
+def _all_saved(operations: Operations) -> tuple[Tensor, ...]:
+    return tuple(tensor for op in operations for tensor in op.saves)
 
 
 def _sum(kept: dict[Layer, Number], layers: tuple[Layer, ...]) -> Number:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from tonnage.algebra import Number, largest, total, where
+from tonnage.algebra import Number, maximum, total, where
 from tonnage.dtype import dtype
-from tonnage.ledger import StageLedger, Weight, weights_of
+from tonnage.ledger import StageLedger
 from tonnage.ledger.layer import layer_input
 from tonnage.ledger.operation import Tensor
+from tonnage.memory.schedule import live_per_chunk
 from tonnage.plan import Setting
 
 
@@ -16,7 +17,6 @@ def communication_buffers(setting: Setting, ledger: StageLedger) -> Number:
         sequence_gathers(setting, ledger)
         + pipeline_receives(setting, ledger)
         + gradient_buckets(setting, ledger)
-        + gathered_units(setting, ledger)
     )
 
 
@@ -36,14 +36,29 @@ def sequence_gathers(setting: Setting, ledger: StageLedger) -> Number:
 
 
 def pipeline_receives(setting: Setting, ledger: StageLedger) -> Number:
-    """One received activation and one received gradient, where there is a neighbour."""
-    neighbours = (not ledger.stage.embedding) + (not ledger.stage.head)
-    return neighbours * layer_input(setting).bytes
+    """What is received from the neighbours, and what waits to be sent back a gradient for.
+
+    As a ``pair``: one activation and one gradient. For ``each`` micro-batch
+    (``torch.distributed.pipelining.stage``, ``_prepare_forward_infra``, ``fwd_cache``): buffers
+    for every activation and gradient of a step, of which those in flight are kept as inputs
+    anyway, and the outputs in flight.
+    """
+    stage = ledger.stage
+    entry = layer_input(setting).bytes
+    if setting.runtime.pipeline_buffers == "pair":
+        return ((not stage.embedding) + (not stage.head)) * entry
+    if setting.plan.pp == 1:
+        return 0
+    live = live_per_chunk(setting.plan, stage.index, setting.grad_acc)
+    entries, exits = len(live) - stage.embedding, len(live) - stage.head
+    inside, leaving = total(live[stage.embedding :]), total(live[: len(live) - stage.head])
+    idle = maximum(entries * setting.grad_acc - inside, 0)
+    return (idle + exits * setting.grad_acc + leaving) * entry
 
 
 def gradient_buckets(setting: Setting, ledger: StageLedger) -> Number:
     """Buckets that gradients are copied into to be reduced, beside the gradients themselves."""
-    held: Number = setting.runtime.bucket_bytes if setting.zero else 0
+    held: Number = 0
     if setting.runtime.bucket_copy and setting.zero == 0:
         size = dtype(setting.precision.gradients)
         held = held + total(
@@ -51,34 +66,5 @@ def gradient_buckets(setting: Setting, ledger: StageLedger) -> Number:
             for weight, count in ledger.weights()
             if weight.trains
         )
-    return where(setting.replicas > 1, held, 0)
-
-
-def gathered_units(setting: Setting, ledger: StageLedger) -> Number:
-    """Parameters gathered for compute, and the gradient that waits to be reduce-scattered.
-
-    A unit is a layer, the embedding or the head. At stage 3 the current unit and the one
-    fetched ahead are whole; ``fully_shard`` at stage 2 keeps all of them whole after the
-    forward pass. Its reduce-scatter reads a whole unit's gradient in the reduction's format.
-    """
-    if not _gathers(setting):
-        return 0
-    compute = dtype(setting.precision.compute)
-    wire = dtype(setting.precision.reduction)
-    units = [weights_of(ops) for ops in ledger.layers.values()]
-    units += [weights_of(ledger.embedding), weights_of(ledger.head)]
-    unit = largest(_numel(weights) for weights in units)
-    trained = largest(_numel(tuple(w for w in weights if w.trains)) for weights in units)
-    if setting.zero == 3:
-        gathered = 2 * compute.storage(unit)
-    else:
-        gathered = total(count * compute.storage(w.numel) for w, count in ledger.weights())
-    return where(setting.shard > 1, gathered + wire.storage(trained), 0)
-
-
-def _gathers(setting: Setting) -> bool:
-    return setting.zero == 3 or (setting.zero == 2 and setting.runtime.sharding == "fully-sharded")
-
-
-def _numel(weights: tuple[Weight, ...]) -> Number:
-    return total(weight.numel for weight in weights)
+    fixed = setting.runtime.bucket_bytes if setting.zero else 0
+    return where(setting.replicas > 1, held, 0) + fixed

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, maximum, total
+from tonnage.algebra import Number, ceil_div, is_one, maximum, total
 from tonnage.dtype import dtype
 from tonnage.ledger import Operation, Operations, Tensor
+from tonnage.memory.gradients import made_bytes
 from tonnage.plan import Setting
 
 
@@ -32,19 +33,22 @@ class Walk:
     backward: Number
 
 
-def walk(setting: Setting, operations: Operations, kept: Iterable[Tensor]) -> Walk:
+def walk(
+    setting: Setting, operations: Operations, kept: Iterable[Tensor], *, gradients: bool = False
+) -> Walk:
     """Walk a layer forward and back.
 
     Args:
         setting: the run.
         operations: the layer's operations, in order of the forward pass.
         kept: the tensors that it keeps for backward.
+        gradients: gradients of weights that appear in backward stay, and count from then on.
     """
     names = {tensor.name: tensor for tensor in kept}
     everything = total(tensor.bytes for tensor in names.values())
     return Walk(
         forward=_forward(operations, names) - everything,
-        backward=_backward(setting, operations, names) - everything,
+        backward=_backward(setting, operations, names, gradients) - everything,
     )
 
 
@@ -88,7 +92,7 @@ def _forward(operations: Operations, kept: dict[str, Tensor]) -> Number:
         for tensor in operation.saves:
             if tensor.name in kept:
                 level.add(tensor.name, tensor.bytes)
-        level.mark()
+        level.mark(_bytes(operation.scratch))
         done = [name for name in level.alive if name not in kept and name not in leaving]
         for name in done:
             if last_use.get(name, -1) <= index:
@@ -96,7 +100,9 @@ def _forward(operations: Operations, kept: dict[str, Tensor]) -> Number:
     return level.peak
 
 
-def _backward(setting: Setting, operations: Operations, kept: dict[str, Tensor]) -> Number:
+def _backward(
+    setting: Setting, operations: Operations, kept: dict[str, Tensor], gradients: bool
+) -> Number:
     """The most that is alive during the backward pass."""
     first_saver: dict[str, int] = {}
     for index, operation in enumerate(operations):
@@ -112,8 +118,11 @@ def _backward(setting: Setting, operations: Operations, kept: dict[str, Tensor])
         operation = operations[index]
         for tensor in operation.saves:
             level.add(tensor.name, tensor.bytes)  # rebuilt, where it was not kept
-        extra = storage.step_back(operation) + _weight_gradient(setting, operation)
-        level.mark(extra)
+        extra = storage.step_back(operation) + _bytes(operation.scratch_backward)
+        made = _weight_gradient(setting, operation)
+        if gradients:
+            level.add(f"weight gradients of {operation.name}", made)
+        level.mark(extra if gradients else extra + made)
         storage.release(operation)
         for tensor in operation.saves:
             if first_saver[tensor.name] == index:
@@ -147,7 +156,7 @@ class _Storage:
                 self.owner[tensor.name] = owner
                 self.users[owner] += 1
             else:
-                self.give(tensor.name, tensor.bytes)
+                self.give(tensor.name, _piece(operation, tensor))
         return extra
 
     def release(self, operation: Operation) -> None:
@@ -162,14 +171,25 @@ class _Storage:
                 self.level.drop(owner)
 
 
-def _weight_gradient(setting: Setting, operation: Operation) -> Number:
-    """The gradient of a weight before it is added to a persistent buffer.
+def _piece(operation: Operation, tensor: Tensor) -> Number:
+    """What is alive of a tensor that a loop makes piece by piece."""
+    return tensor.bytes if is_one(operation.slices) else ceil_div(tensor.bytes, operation.slices)
 
-    With gradient-accumulation fusion the product writes into the buffer itself. Gradients
-    that appear in backward are counted with the gradients.
+
+def _bytes(tensors: Iterable[Tensor]) -> Number:
+    return total(tensor.bytes for tensor in tensors)
+
+
+def _weight_gradient(setting: Setting, operation: Operation) -> Number:
+    """The gradients of an operation's weights, as backward makes them.
+
+    With a persistent buffer they are added to it; with gradient-accumulation fusion the
+    product writes into the buffer itself.
     """
     habits = setting.runtime
-    if habits.gradient_buffer != "persistent" or habits.placeholder_gradients:
+    if habits.gradient_buffer == "in-backward":
+        return total(made_bytes(setting, weight) for weight in operation.weights)
+    if habits.placeholder_gradients:
         return 0
     size = dtype(setting.precision.weights)
     return total(size.storage(weight.numel) for weight in operation.weights if weight.trains)

@@ -6,12 +6,24 @@ from dataclasses import dataclass
 
 from tonnage.algebra import Number, largest, total, where
 from tonnage.dtype import dtype
-from tonnage.ledger import StageLedger, loss_bytes
+from tonnage.ledger import (
+    Operations,
+    StageLedger,
+    Weight,
+    head_in_pieces,
+    logits_in_backward,
+    loss_bytes,
+    stranded_logits,
+    weights_of,
+)
 from tonnage.ledger.embedding import token_table
 from tonnage.ledger.operation import union_bytes
 from tonnage.ledger.shared import shared_tensors
-from tonnage.memory.activations import kept_by_chunk, transients
+from tonnage.memory.activations import backward_transients, held_by_frame, kept_by_chunk, retained
 from tonnage.memory.buffers import communication_buffers
+from tonnage.memory.casts import cached_casts
+from tonnage.memory.gathered import gathered
+from tonnage.memory.gradients import Appearing, appearing, made_bytes
 from tonnage.memory.schedule import live_per_chunk
 from tonnage.memory.states import States, sharded, states
 from tonnage.memory.workspace import workspaces
@@ -31,10 +43,17 @@ CATEGORIES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Instant:
-    """One candidate for the peak: when, and the bytes of each category then."""
+    """One candidate for the peak.
+
+    Attributes:
+        when: what happens then.
+        categories: bytes of tensors, by category.
+        stranded: bytes of freed blocks that nothing asked for around then fits into.
+    """
 
     when: str
     categories: dict[str, Number]
+    stranded: Number = 0
 
     @property
     def allocated(self) -> Number:
@@ -60,6 +79,11 @@ class StageMemory:
         return largest(instant.allocated for instant in self.instants)
 
     @property
+    def held(self) -> Number:
+        """Bytes of tensors and of stranded blocks, at the instant where they are most."""
+        return largest(instant.allocated + instant.stranded for instant in self.instants)
+
+    @property
     def peak(self) -> Instant:
         """The instant of the peak (of one plan, not of a column)."""
         return max(self.instants, key=lambda instant: int(instant.allocated))
@@ -70,62 +94,142 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
 
     * forward: every live micro-batch, and what the last layer needs on its way;
     * the loss: on the last stage also the logits and their copies;
+    * the head's backward: the logits, their gradient, and what the kernel needs;
     * the first backward: the same micro-batches, what recomputation brings back, and the
       gradients of activations;
     * the last backward: all gradients, and one layer (or checkpointed group);
+    * the embedding's backward: its gradient, and what other micro-batches keep;
     * the step: no activations, but the optimizer's temporaries.
     """
     held = states(setting, ledger)
     buffers = communication_buffers(setting, ledger)
-    alive = _live_activations(setting, ledger)
-    beside = transients(setting, ledger)
-    early = _early_gradients(setting, held)
     fixed = workspaces(setting, ledger)
-
-    def instant(
-        when: str,
-        gradients: Number,
-        activations: Number,
-        loss: Number = 0,
-        temporaries: Number = 0,
-        stepped: bool = False,
-    ) -> Instant:
-        moments = held.optimizer_states if stepped or setting.plan.iteration == "steady" else 0
-        sizes = (
-            held.parameters,
-            held.master_weights,
-            gradients,
-            moments,
-            activations,
-            loss,
-            buffers,
-            temporaries + fixed,
-        )
-        return Instant(when=when, categories=dict(zip(CATEGORIES, sizes, strict=True)))
-
-    loss = _live_losses(setting) * loss_bytes(setting) if ledger.stage.head else 0
+    moments = (*_forward(setting, ledger, held), *_backward(setting, ledger, held))
+    step = _Moment(
+        when="optimizer step",
+        gradients=held.gradients,
+        temporaries=step_temporaries(setting, ledger, held),
+        stepped=True,
+    )
     return StageMemory(
         stage=ledger.stage.index,
-        instants=(
-            instant("forward", early, alive, temporaries=beside.forward),
-            instant("loss", early, alive, loss),
-            instant("first backward", early, alive, temporaries=beside.backward),
-            instant("last backward", held.gradients, beside.last),
-            instant(
-                "embedding backward",
-                held.gradients,
-                alive - _one_microbatch(setting, ledger),
-                temporaries=_embedding_gradient(setting, ledger),
-            ),
-            instant(
-                "optimizer step",
-                held.gradients,
-                0,
-                temporaries=step_temporaries(setting, ledger, held),
-                stepped=True,
-            ),
+        instants=tuple(
+            _instant(setting, held, moment, buffers, fixed) for moment in (*moments, step)
         ),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Moment:
+    """What an instant has of its own, beside states and lasting buffers; bytes.
+
+    Attributes:
+        when: what happens then.
+        gradients: of weights.
+        activations: kept for backward.
+        loss: logits and their copies.
+        whole: parameters gathered from their shards.
+        temporaries: what lives only then.
+        stranded: freed blocks that nothing asked for around then fits into.
+        stepped: whether the optimizer's states exist in the first step too.
+    """
+
+    when: str
+    gradients: Number
+    activations: Number = 0
+    loss: Number = 0
+    whole: Number = 0
+    temporaries: Number = 0
+    stranded: Number = 0
+    stepped: bool = False
+
+
+def _instant(
+    setting: Setting, held: States, moment: _Moment, buffers: Number, fixed: Number
+) -> Instant:
+    there = moment.stepped or setting.plan.iteration == "steady"
+    sizes = (
+        held.parameters,
+        held.master_weights,
+        moment.gradients,
+        held.optimizer_states if there else 0,
+        moment.activations,
+        moment.loss,
+        buffers + moment.whole,
+        moment.temporaries + fixed,
+    )
+    named = dict(zip(CATEGORIES, sizes, strict=True))
+    return Instant(when=moment.when, categories=named, stranded=moment.stranded)
+
+
+def _forward(setting: Setting, ledger: StageLedger, held: States) -> tuple[_Moment, ...]:
+    """The moments up to the loss and the head's backward, every live micro-batch there."""
+    whole, alive = gathered(setting, ledger), _live_activations(setting, ledger)
+    grown = _gradients(setting, ledger, held)
+    loss = _live_losses(setting) * loss_bytes(setting) if ledger.head else 0
+    return (
+        _Moment(
+            when="forward",
+            gradients=grown.early,
+            activations=alive,
+            whole=whole.layers,
+            temporaries=backward_transients(setting, ledger).forward,
+        ),
+        _Moment(
+            when="loss",
+            gradients=grown.early,
+            activations=alive + held_by_frame(ledger),
+            loss=loss,
+            whole=whole.loss,
+            temporaries=cached_casts(setting, ledger),
+            stranded=stranded_logits(setting) if ledger.head else 0,
+        ),
+        _Moment(
+            when="head backward",
+            gradients=grown.top,
+            activations=alive,
+            loss=logits_in_backward(setting) if ledger.head else 0,
+            whole=whole.loss,
+            temporaries=_scratch(ledger.head) + _head_pieces(setting, ledger),
+        ),
+    )
+
+
+def _backward(setting: Setting, ledger: StageLedger, held: States) -> tuple[_Moment, ...]:
+    """The moments of a micro-batch's way back: its last layer, its first, the embedding."""
+    whole, alive = gathered(setting, ledger), _live_activations(setting, ledger)
+    grown = _gradients(setting, ledger, held)
+    beside = backward_transients(setting, ledger)
+    return (
+        _Moment(
+            when="first backward",
+            gradients=grown.top,
+            activations=alive - _saved_by(ledger.head),
+            whole=whole.layers,
+            temporaries=beside.backward,
+        ),
+        _Moment(
+            when="last backward",
+            gradients=grown.bottom,
+            activations=beside.last + retained(setting, ledger),
+            whole=whole.layers,
+        ),
+        _Moment(
+            when="embedding backward",
+            gradients=grown.end,
+            activations=alive - _one_microbatch(setting, ledger),
+            whole=whole.end,
+            temporaries=_embedding_gradient(setting, ledger),
+        ),
+    )
+
+
+def _gradients(setting: Setting, ledger: StageLedger, held: States) -> Appearing:
+    """A persistent buffer is always there; else gradients appear one by one."""
+    if setting.runtime.gradient_buffer == "in-backward":
+        return appearing(setting, ledger)
+    whole = held.gradients
+    return Appearing(early=whole, top=whole, bottom=whole, end=whole)
 
 
 def _live_activations(setting: Setting, ledger: StageLedger) -> Number:
@@ -136,16 +240,34 @@ def _live_activations(setting: Setting, ledger: StageLedger) -> Number:
         count * kept_by_chunk(setting, ledger, chunk)
         for count, chunk in zip(live, chunks, strict=True)
     )
-    before = union_bytes(tensor for op in ledger.embedding for tensor in op.saves)
-    after = union_bytes(tensor for op in ledger.head for tensor in op.saves)
-    shared = union_bytes(shared_tensors(setting))
-    return inside + live[0] * (before + shared) + live[-1] * after
+    before = _saved_by(ledger.embedding) + union_bytes(shared_tensors(setting))
+    return inside + live[0] * before + live[-1] * _saved_by(ledger.head)
+
+
+def _saved_by(operations: Operations) -> Number:
+    return union_bytes(tensor for op in operations for tensor in op.saves)
+
+
+def _scratch(operations: Operations) -> Number:
+    """The most that backward kernels of some operations need for themselves."""
+    return largest(union_bytes(operation.scratch_backward) for operation in operations)
+
+
+def _head_pieces(setting: Setting, ledger: StageLedger) -> Number:
+    """A head multiplied in pieces: the next piece's gradient, and the sum that it goes into.
+
+    Autograd sums them before it hands the gradient on, so that a step in backward does not
+    free the sum before the last piece.
+    """
+    if not head_in_pieces(setting):
+        return 0
+    whole = total(made_bytes(setting, weight) for weight in weights_of(ledger.head))
+    return whole * (2 if setting.plan.optimizer_in_backward else 1)
 
 
 def _one_microbatch(setting: Setting, ledger: StageLedger) -> Number:
     """What one micro-batch keeps on the first chunk and the embedding."""
-    before = union_bytes(tensor for op in ledger.embedding for tensor in op.saves)
-    return before + kept_by_chunk(setting, ledger, ledger.stage.chunks[0])
+    return _saved_by(ledger.embedding) + kept_by_chunk(setting, ledger, ledger.stage.chunks[0])
 
 
 def _embedding_gradient(setting: Setting, ledger: StageLedger) -> Number:
@@ -162,17 +284,6 @@ def _live_losses(setting: Setting) -> Number:
     return setting.grad_acc if setting.plan.schedule == "gpipe" else 1
 
 
-def _early_gradients(setting: Setting, held: States) -> Number:
-    """Gradients while the first micro-batches are alive.
-
-    A persistent buffer is always there. Gradients that appear in backward are there once
-    a micro-batch has been through it, which needs a second one to be noticed.
-    """
-    if setting.runtime.gradient_buffer == "persistent":
-        return held.gradients
-    return where(setting.grad_acc > 1, held.gradients, 0)
-
-
 def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Number:
     """What the optimizer step needs beside the states.
 
@@ -181,13 +292,14 @@ def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Num
     """
     recipe = setting.precision
     temporaries: Number = 0
+    if setting.plan.offload_parameters:
+        return 0
+    if setting.plan.optimizer_in_backward:
+        return largest(made_bytes(setting, weight) for weight, _ in ledger.weights())
     if setting.runtime.optimizer_step == "foreach":
-        each = dtype(recipe.master or recipe.weights).bytes
-        temporaries = sharded(
-            setting,
-            ledger.weights(),
-            lambda w: w.numel * each if w.trains else 0,
-            setting.zero >= 1,
+        lists = setting.runtime.step_lists
+        temporaries = lists * sharded(
+            setting, ledger.weights(), lambda w: _stepped_bytes(setting, w), setting.zero >= 1
         )
     if recipe.master and recipe.gradients != recipe.master and not recipe.accumulation:
         # Narrow gradients are copied to the master's format for the step.
@@ -199,3 +311,10 @@ def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Num
         )
     copies = setting.runtime.step_copies if setting.zero == 1 else 0
     return temporaries + where(setting.replicas > 1, copies * held.parameters, 0)
+
+
+def _stepped_bytes(setting: Setting, weight: Weight) -> Number:
+    """One temporary of the format that the optimizer steps a weight in."""
+    recipe = setting.precision
+    each = weight.format or recipe.master or recipe.weights
+    return dtype(each).storage(weight.numel) if weight.trains else 0

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, ceil_div
+from tonnage.algebra import Number, ceil_div, total
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger, Weight
 from tonnage.ledger.optimizer import state_bytes
+from tonnage.ledger.quantized import stored
 from tonnage.plan import Setting
 
 
@@ -23,35 +24,62 @@ class States:
 
 
 def states(setting: Setting, ledger: StageLedger) -> States:
-    """The states of a stage.
+    """The states of a stage on the device; none where they are held in host memory.
 
     ZeRO shards the optimizer's part from stage 1, gradients from 2 and parameters from 3
     (Rajbhandari et al., arXiv 1910.02054, section 5); `fully_shard` always shards the
     parameters it stores, and at stage 2 merely keeps them gathered as well.
     """
+    if setting.plan.offload_parameters:
+        return States(parameters=0, master_weights=0, gradients=0, optimizer_states=0)
     weights = ledger.weights()
-    stored = setting.zero == 3 or (
-        setting.zero == 2 and setting.runtime.sharding == "fully-sharded"
-    )
-    recipe = setting.precision
-    accumulation = dtype(recipe.accumulation).bytes if recipe.accumulation else 0
-    master = dtype(recipe.master).bytes if recipe.master else 0
-
-    def trained(each: Number) -> Callable[[Weight], Number]:
-        return lambda weight: weight.numel * each if weight.trains else 0
-
-    def gradient(weight: Weight) -> Number:
-        own = dtype(weight.format or recipe.gradients).bytes
-        return trained(own + accumulation)(weight)
-
+    beside = total(count * _beside(setting, weight) for weight, count in weights)
     return States(
-        parameters=sharded(setting, weights, lambda w: parameter_bytes(setting, w), stored),
-        master_weights=sharded(setting, weights, trained(master), setting.zero >= 1),
-        gradients=sharded(setting, weights, gradient, setting.zero >= 2),
+        parameters=beside
+        + sharded(setting, weights, lambda w: parameter_bytes(setting, w), setting.gathers),
+        master_weights=sharded(
+            setting, weights, lambda w: master_bytes(setting, w), setting.zero >= 1
+        ),
+        gradients=gradients(setting, weights),
         optimizer_states=sharded(
             setting, weights, lambda w: state_bytes(setting, w), setting.zero >= 1
         ),
     )
+
+
+def gradients(setting: Setting, weights: list[tuple[Weight, int]]) -> Number:
+    """Gradients of some weights once they are reduced."""
+    if setting.plan.optimizer_in_backward or setting.plan.offload_parameters:
+        return 0
+    return sharded(setting, weights, lambda w: gradient_bytes(setting, w), setting.zero >= 2)
+
+
+def gradient_bytes(setting: Setting, weight: Weight) -> Number:
+    """The gradient of one weight that the optimizer reads, with its accumulation buffer."""
+    if not weight.trains:
+        return 0
+    recipe = setting.precision
+    own = copies(setting, weight) * dtype(weight.format or recipe.gradients).storage(weight.numel)
+    more = recipe.accumulation is not None and weight.format is None
+    return own + dtype(recipe.accumulation or "fp32").storage(weight.numel) if more else own
+
+
+def copies(setting: Setting, weight: Weight) -> int:
+    """How often a weight and its gradient are there.
+
+    Twice for adapters that an engine leaves on every rank (fms-acceleration over FSDP1; seen in
+    measured memory at rest and at the end of backward, its cause is not known).
+    """
+    apart = weight.adapter and setting.runtime.adapter_sharding == "replicated"
+    return 2 if apart and setting.gathers else 1
+
+
+def master_bytes(setting: Setting, weight: Weight) -> Number:
+    """The full-precision copy of one weight; one stored in a format of its own has none."""
+    master = setting.precision.master
+    if master is None or not weight.trains or weight.format is not None:
+        return 0
+    return dtype(master).storage(weight.numel)
 
 
 def sharded(
@@ -61,12 +89,15 @@ def sharded(
     sharded: bool,
 ) -> Number:
     """The sum of a size over weights, dense and expert ones each over their own shards."""
-    sums: dict[str, Number] = {"dense": 0, "expert": 0}
+    sums: dict[str, Number] = {"dense": 0, "expert": 0, "whole": 0}
     for weight, count in weights:
-        sums[weight.group] = sums[weight.group] + count * size(weight)
+        apart = weight.adapter and setting.runtime.adapter_sharding == "replicated"
+        group = "whole" if apart else weight.group
+        sums[group] = sums[group] + count * size(weight)
     if not sharded:
-        return sums["dense"] + sums["expert"]
-    return ceil_div(sums["dense"], setting.shard) + ceil_div(sums["expert"], setting.expert_shard)
+        return total(sums.values())
+    dense = ceil_div(sums["dense"], setting.shard)
+    return dense + ceil_div(sums["expert"], setting.expert_shard) + sums["whole"]
 
 
 def parameter_bytes(setting: Setting, weight: Weight) -> Number:
@@ -77,8 +108,18 @@ def parameter_bytes(setting: Setting, weight: Weight) -> Number:
     """
     recipe, base = setting.precision, setting.plan.lora_base
     if base is not None and weight.base and not weight.trains:
-        return dtype(base).storage(weight.numel)
-    stored = dtype(weight.format or recipe.weights).storage(weight.numel)
-    if recipe.quantized and weight.narrow:
-        stored = stored + 2 * dtype(recipe.quantized).storage(weight.numel)
-    return stored
+        return stored(base, weight).packed
+    stored_bytes = copies(setting, weight) * dtype(weight.format or recipe.weights).storage(
+        weight.numel
+    )
+    if recipe.quantized and weight.narrow and not recipe.dynamic:
+        stored_bytes = stored_bytes + 2 * dtype(recipe.quantized).storage(weight.numel)
+    return stored_bytes
+
+
+def _beside(setting: Setting, weight: Weight) -> Number:
+    """Scales and indices of a quantised base weight, which every rank keeps whole."""
+    base = setting.plan.lora_base
+    if base is None or not weight.base or weight.trains:
+        return 0
+    return stored(base, weight).beside

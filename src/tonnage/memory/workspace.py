@@ -15,8 +15,11 @@ MIB = 2**20
 def matmul_workspace(device: str) -> int:
     """PyTorch's default workspace for cuBLAS: 32 MiB on sm90, else 8.125 MiB.
 
-    aten/src/ATen/cuda/CUDABlas.cpp; ``CUBLAS_WORKSPACE_CONFIG=:4096:8`` makes it 32 MiB.
+    For hipBLAS 128 MiB on gfx94x and gfx95x, else 32 MiB. aten/src/ATen/cuda/CUDABlas.cpp;
+    ``CUBLAS_WORKSPACE_CONFIG=:4096:8`` makes it 32 MiB.
     """
+    if device.startswith("gfx"):
+        return (128 if device.startswith(("gfx94", "gfx95")) else 32) * MIB
     return 32 * MIB if device.startswith("sm90") else 8 * MIB + MIB // 8
 
 
@@ -69,7 +72,7 @@ def placeholder_gradients(setting: Setting, ledger: StageLedger) -> Number:
         if weight.trains and weight.base
     }
     numels = [rows * columns for rows, columns in shapes.values()]
-    if ledger.head and setting.plan.lora_rank is None:
+    if ledger.head and setting.trains_base:
         numels.append(token_table(setting).numel)
     size = dtype(setting.precision.weights)
     return total(size.storage(numel) for numel in numels)

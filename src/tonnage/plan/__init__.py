@@ -2,7 +2,7 @@
 
 from tonnage.plan.layout import Stage, stages
 from tonnage.plan.optimizer import OPTIMIZERS, Optimizer, optimizer
-from tonnage.plan.plan import Plan
+from tonnage.plan.plan import LoraTarget, Plan
 from tonnage.plan.precision import PRECISIONS, Precision, bytes_per_parameter, precision
 from tonnage.plan.resolve import Resolved, resolve
 from tonnage.plan.setting import Setting
@@ -10,6 +10,7 @@ from tonnage.plan.setting import Setting
 __all__ = [
     "OPTIMIZERS",
     "PRECISIONS",
+    "LoraTarget",
     "Optimizer",
     "Plan",
     "Precision",

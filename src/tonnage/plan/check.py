@@ -29,6 +29,7 @@ def check_degrees(
             accepted="a model of one sequence of tokens",
         )
     _check_runtime(plan, runtime)
+    _check_offload(plan, runtime)
     _check_world(plan, cluster)
     for layer in architecture.kinds():
         check_layer(plan, layer)
@@ -93,6 +94,18 @@ def _check_runtime(plan: Plan, runtime: Runtime) -> None:
         )
 
 
+def _check_offload(plan: Plan, runtime: Runtime) -> None:
+    """Only engines that gather parameters unit by unit are modelled with the rest on the host."""
+    units = runtime.sharding in ("fully-sharded", "flat-units") and plan.zero == 3
+    if plan.offload_parameters and not units:
+        raise NotModelledError(
+            field="offload_parameters",
+            value=True,
+            problem=f"is not modelled yet under {runtime.name} at ZeRO stage {plan.zero}",
+            accepted="a runtime over fully_shard or FSDP1, at stage 3",
+        )
+
+
 def _check_world(plan: Plan, cluster: Cluster) -> None:
     model_ranks = plan.tp * plan.pp * plan.cp
     if cluster.gpus % model_ranks:
@@ -148,6 +161,13 @@ def check_setting(setting: Setting, plan: Plan) -> None:
             problem=f"is no multiple of pp {plan.pp}, which interleaving asks for",
             accepted=_nearest_multiples(setting.grad_acc, plan.pp),
         )
+    if plan.optimizer_in_backward and setting.grad_acc > 1:
+        raise InputError(
+            field="optimizer_in_backward",
+            value=True,
+            problem=f"leaves no gradients to sum over {setting.grad_acc} micro-batches",
+            accepted="with grad_acc 1",
+        )
     _check_adapters(setting, plan)
 
 
@@ -158,13 +178,17 @@ def _nearest_multiples(number: int, of: int) -> str:
 
 def _check_adapters(setting: Setting, plan: Plan) -> None:
     if plan.lora_rank is None:
-        if plan.lora_base is not None:
-            raise InputError(
-                field="lora_base",
-                value=plan.lora_base,
-                problem="needs adapters: a quantised base does not train",
-                accepted="with --lora-rank",
-            )
+        for field, needs in (
+            ("lora_base", "needs adapters: a quantised base does not train"),
+            ("lora_saved", "needs adapters: without them everything trains"),
+        ):
+            if getattr(plan, field):
+                raise InputError(
+                    field=field,
+                    value=getattr(plan, field),
+                    problem=needs,
+                    accepted="with --lora-rank",
+                )
         return
     if plan.lora_rank > setting.architecture.hidden:
         raise InputError(

@@ -25,11 +25,19 @@ StateRule: TypeAlias = Literal["elementwise", "factored", "blockwise8", "hidden_
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizer:
-    """An optimizer: its name, its states and where they are defined."""
+    """An optimizer: its name, its states and where they are defined.
+
+    Attributes:
+        name: what ``--optimizer`` calls it.
+        states: each state's name and size.
+        source: where they are defined.
+        paged: states of large tensors are managed memory, outside PyTorch's allocator.
+    """
 
     name: str
     states: tuple[tuple[str, StateRule], ...]
     source: str
+    paged: bool = False
 
 
 _OPTIMIZERS = (
@@ -74,6 +82,18 @@ _OPTIMIZERS = (
         name="adam8bit",
         states=(("exp_avg", "blockwise8"), ("exp_avg_sq", "blockwise8")),
         source="arXiv 2110.02861; bitsandbytes, block of 2,048",
+    ),
+    Optimizer(
+        name="pagedadam8bit",
+        states=(("exp_avg", "blockwise8"), ("exp_avg_sq", "blockwise8")),
+        source="bitsandbytes, is_paged",
+        paged=True,
+    ),
+    Optimizer(
+        name="pagedadamw",
+        states=(("exp_avg", "elementwise"), ("exp_avg_sq", "elementwise")),
+        source="bitsandbytes, is_paged",
+        paged=True,
     ),
 )
 

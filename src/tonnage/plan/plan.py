@@ -15,15 +15,25 @@ Schedule: TypeAlias = Literal[
 Recompute: TypeAlias = Literal["none", "selective", "full"]
 RecomputeMethod: TypeAlias = Literal["uniform", "block"]
 RecomputeModule: TypeAlias = Literal[
-    "core_attn", "mlp", "moe", "layernorm", "activation", "outputs"
+    "core_attn", "mlp", "moe", "layernorm", "activation", "outputs", "every-second-layer"
 ]
 AttentionKernel: TypeAlias = Literal["flash", "eager"]
 OptimizerStep: TypeAlias = Literal["foreach", "fused"]
 Dispatcher: TypeAlias = Literal["alltoall", "allgather", "deepep"]
 LoraTarget: TypeAlias = Literal[
-    "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "all"
+    "q_proj",
+    "k_proj",
+    "v_proj",
+    "qkv_proj",
+    "o_proj",
+    "gate_proj",
+    "up_proj",
+    "down_proj",
+    "lm_head",
+    "all",
 ]
-QuantizedBase: TypeAlias = Literal["nf4", "int8"]
+QuantizedBase: TypeAlias = Literal["nf4", "nf4-dq", "int8", "gptq4", "gptq4-g128"]
+SavedModule: TypeAlias = Literal["embedding", "head"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +72,8 @@ class Plan:
         moments_dtype: see there.
         optimizer: the optimizer by name.
         optimizer_step: its implementation; None: the runtime's habit.
+        optimizer_in_backward: each weight is stepped as soon as its gradient is there, which is
+            then freed.
         recompute: granularity of activation recomputation.
         recompute_method: full: ``uniform`` groups of layers, or the first layers of a
             ``block``.
@@ -77,16 +89,21 @@ class Plan:
         overlap_param_gather: None: the runtime's habit.
         tp_comm_overlap: tensor-parallel communication split into GEMM-sized pieces.
         offload_optimizer: share of the optimizer states held in host memory.
-        offload_parameters: parameters held in host memory.
+        offload_parameters: what a sharding engine shards (parameters, gradients and optimizer
+            states) is held and stepped in host memory.
         offload_activations: saved activations held in host memory.
         moe_dispatcher: how tokens reach their experts.
         moe_capacity_factor: expert capacity over a balanced share (GShard); None: dropless.
         moe_imbalance: tokens at the busiest rank over a balanced share.
         mtp: multi-token-prediction layers trained.
         lora_rank: rank of LoRA adapters (arXiv 2106.09685); None: every weight trains.
-        lora_targets: the linear layers that get an adapter.
+        lora_targets: the linear layers that get an adapter; ``all``: those inside the layers;
+            ``qkv_proj``: one over queries, keys and values where a model projects them as one.
         lora_base: format of the frozen base's linear weights (QLoRA, arXiv 2305.14314);
             None: the recipe's weights.
+        lora_dropout: probability of dropout on what an adapter reads.
+        lora_saved: whole modules that train beside the adapters, as copies
+            (PEFT's ``modules_to_save``).
         freeze: parts that do not train.
         packing: packed sequences with document masks.
         iteration: the first step (no optimizer states before it) or a later one.
@@ -122,6 +139,7 @@ class Plan:
     moments_dtype: str | None = None
     optimizer: str = "adamw"
     optimizer_step: OptimizerStep | None = None
+    optimizer_in_backward: bool = False
     recompute: Recompute = "none"
     recompute_method: RecomputeMethod = "uniform"
     recompute_num_layers: int = 1
@@ -144,6 +162,8 @@ class Plan:
     lora_rank: int | None = None
     lora_targets: tuple[LoraTarget, ...] = ("all",)
     lora_base: QuantizedBase | None = None
+    lora_dropout: float = 0.0
+    lora_saved: tuple[SavedModule, ...] = ()
     freeze: tuple[str, ...] = ()
     packing: bool = False
     iteration: Literal["first", "steady"] = "steady"

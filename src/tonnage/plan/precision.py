@@ -30,6 +30,8 @@ class Precision:
         master: a full-precision copy of the weights in the optimizer, or None.
         quantized: block format of the matrix products' operands where it is narrower
             than ``compute`` (FP8 delayed or current scaling, MXFP8, NVFP4), or None.
+        dynamic: operands are quantised anew for each product and only the wide ones are kept
+            (torchao), instead of narrow ones that are cached (Transformer Engine).
     """
 
     name: str
@@ -43,6 +45,7 @@ class Precision:
     accumulation: str | None = None
     master: str | None = None
     quantized: str | None = None
+    dynamic: bool = False
 
     @property
     def matmul(self) -> str:
@@ -50,7 +53,9 @@ class Precision:
         return self.quantized or self.compute
 
 
-def _recipe(name: str, summary: str, roles: str, **more: str | None) -> Precision:
+def _recipe(
+    name: str, summary: str, roles: str, *, dynamic: bool = False, **more: str | None
+) -> Precision:
     weights, compute, activations, gradients, reduction, moments = roles.split()
     return Precision(
         name=name,
@@ -61,6 +66,7 @@ def _recipe(name: str, summary: str, roles: str, **more: str | None) -> Precisio
         gradients=gradients,
         reduction=reduction,
         moments=moments,
+        dynamic=dynamic,
         **more,
     )
 
@@ -137,6 +143,16 @@ _RECIPES = (
         "bf16 bf16 bf16 fp32 fp32 fp32",
         master="fp32",
         quantized="mxfp8",
+    ),
+    *(
+        _recipe(
+            f"{name}-amp",
+            f"{narrow} products quantised as they are made (torchao), fp32 weights and gradients",
+            "fp32 bf16 bf16 fp32 fp32 fp32",
+            quantized=narrow,
+            dynamic=True,
+        )
+        for name, narrow in (("fp8", "fp8_e4m3"), ("mxfp8", "mxfp8"), ("nvfp4", "nvfp4"))
     ),
     _recipe(
         "nvfp4",

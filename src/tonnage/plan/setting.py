@@ -94,7 +94,36 @@ class Setting:
     @property
     def casts(self) -> bool:
         """Whether torch.autocast casts weights and inputs, layer by layer."""
-        return self.runtime.autocast and self.precision.weights != self.precision.compute
+        apart = self.precision.weights != self.precision.compute
+        return self.runtime.autocast and apart and not self.gathers
+
+    @property
+    def gathers(self) -> bool:
+        """Whether a sharding engine gathers parameters, and hands them out in compute format."""
+        whole = self.runtime.sharding in ("fully-sharded", "flat-units")
+        return self.zero == 3 or (self.zero == 2 and whole)
+
+    @property
+    def trains_base(self) -> bool:
+        """Whether the model's own weights train, and not only adapters."""
+        return self.plan.lora_rank is None
+
+    @property
+    def adapter_format(self) -> str:
+        """Number format that adapters and their states are stored in."""
+        apart = self.gathers and self.runtime.adapter_sharding == "replicated"
+        wide = self.runtime.adapter_format == "fp32" and not apart
+        return "fp32" if wide else self.precision.weights
+
+    @property
+    def adapter_compute(self) -> str:
+        """Number format that adapters are multiplied in."""
+        return self.precision.compute if self.runtime.autocast else self.adapter_format
+
+    @property
+    def gradient_format(self) -> str:
+        """Number format of a gradient as backward makes it, before an engine reduces it."""
+        return self.precision.compute if self.gathers else self.precision.gradients
 
     @property
     def replicas(self) -> Number:

@@ -49,7 +49,7 @@ _TEXTS = (
     "master_dtype",
     "moments_dtype",
 )
-_WORD_LISTS = ("recompute_modules", "lora_targets")
+_WORD_LISTS = ("recompute_modules", "lora_targets", "lora_saved")
 
 
 def positive(field: str, value: object) -> int:
@@ -79,11 +79,10 @@ def check_values(plan: Plan) -> None:
     _check_texts(plan)
     _check_words(plan)
     _check_flags(plan)
-    _check_moe_numbers(plan)
+    _check_ranges(plan)
     refused = {
         "schedule": plan.schedule in ("zero-bubble", "dualpipe", "dualpipev"),
         "offload_optimizer": plan.offload_optimizer != 0.0,
-        "offload_parameters": plan.offload_parameters,
         "offload_activations": plan.offload_activations,
         "moe_dispatcher": plan.moe_dispatcher != "alltoall",
         "mtp": plan.mtp != 0,
@@ -153,16 +152,24 @@ def choices(hint: object) -> tuple[str, ...]:
     return tuple(choice for part in typing.get_args(hint) for choice in choices(part))
 
 
-def _check_moe_numbers(plan: Plan) -> None:
-    for name, least in (("moe_capacity_factor", 0.01), ("moe_imbalance", 1.0)):
+_RANGES = {
+    "moe_capacity_factor": (0.01, 1000.0),
+    "moe_imbalance": (1.0, 1000.0),
+    "lora_dropout": (0.0, 1.0),
+}
+"""The least and the most that a field without a unit can be."""
+
+
+def _check_ranges(plan: Plan) -> None:
+    for name, (least, most) in _RANGES.items():
         value = getattr(plan, name)
         if value is None:
             continue
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not (is_number and least <= value <= 1000.0):
+        if not (is_number and least <= value <= most):
             raise InputError(
                 field=name,
                 value=value,
                 problem="is out of range",
-                accepted=f"{least:g} to 1000",
+                accepted=f"{least:g} to {most:g}",
             )

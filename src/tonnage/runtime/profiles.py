@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tonnage.errors import InputError
+from tonnage.runtime.huggingface import HUGGING_FACE
+from tonnage.runtime.native import NATIVE
 from tonnage.runtime.runtime import Runtime
 
 _PROFILES = (
@@ -106,87 +108,11 @@ _PROFILES = (
         flash_attention=2,
         source="nanotron, read in source; ultrascale playbook",
     ),
-    Runtime(
-        name="fsdp2",
-        summary="PyTorch fully_shard, as torchtitan uses it",
-        axes=("tp", "sp", "pp", "cp"),
-        zero_stages=(2, 3),
-        zero=3,
-        precision="bf16-amp",
-        activation="eager",
-        loss="compiled",
-        optimizer_step="fused",
-        kernels="eager",
-        ring_overlap=False,
-        flash_attention=2,
-        source="torch.distributed.fsdp.fully_shard and torchtitan, read in source",
-    ),
-    Runtime(
-        name="composer",
-        summary="MosaicML Composer: PyTorch FSDP (version 1), MPT modules",
-        axes=(),
-        zero_stages=(2, 3),
-        zero=3,
-        precision="bf16-amp",
-        activation="eager",
-        qkv="fused",
-        optimizer_step="fused",
-        kernels="eager",
-        flash_attention=1,
-        source="llm-foundry v0.0.4 (2023-10): FSDP and MPT, whose attention was Triton's",
-    ),
-    Runtime(
-        name="ddp",
-        autocast=True,
-        summary="PyTorch DistributedDataParallel with Hugging Face modules",
-        axes=(),
-        zero_stages=(0,),
-        zero=0,
-        precision="bf16-amp",
-        norm="eager",
-        activation="eager",
-        softmax="fp32",
-        kernels="eager",
-        bucket_copy=True,
-        overlap_param_gather=False,
-        source="torch.nn.parallel.DistributedDataParallel; Hugging Face transformers",
-    ),
-    Runtime(
-        name="transformers",
-        autocast=True,
-        shared_tensors=True,
-        recompute_ends="early",
-        summary="Hugging Face transformers on one device, eager modules, torch.optim",
-        axes=(),
-        zero_stages=(0,),
-        zero=0,
-        precision="bf16",
-        norm="eager",
-        activation="eager",
-        softmax="fp32",
-        overlap_grad_reduce=False,
-        overlap_param_gather=False,
-        source="transformers 5.24 and torch 2.13: the dry run holds these habits to the byte",
-    ),
-    Runtime(
-        name="deepspeed",
-        bucket_bytes=1_000_000_000,
-        summary="DeepSpeed ZeRO with Hugging Face modules",
-        axes=(),
-        zero_stages=(0, 1, 2, 3),
-        zero=2,
-        precision="bf16-mixed-bf16-grads",
-        norm="eager",
-        activation="eager",
-        softmax="fp32",
-        kernels="eager",
-        sharding="partitioned",
-        optimizer_step="fused",
-        source="DeepSpeed ZeRO (arXiv 1910.02054); Hugging Face transformers",
-    ),
 )
 
-RUNTIMES: dict[str, Runtime] = {profile.name: profile for profile in _PROFILES}
+RUNTIMES: dict[str, Runtime] = {
+    profile.name: profile for profile in (*_PROFILES, *NATIVE, *HUGGING_FACE)
+}
 
 
 def runtime(name: str, field: str = "runtime") -> Runtime:

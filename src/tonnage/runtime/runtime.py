@@ -18,16 +18,27 @@ from tonnage.errors import InputError
 Axis: TypeAlias = Literal["tp", "sp", "pp", "vpp", "cp", "ep", "etp"]
 LossRule: TypeAlias = Literal[
     "eager",
+    "eager-held",
+    "eager-narrow",
+    "eager-narrow-held",
+    "upcast-in-place",
+    "upcast-in-place-held",
+    "narrow-in-place",
+    "narrow-in-place-held",
+    "upcast-in-chunks",
     "vocab-parallel",
     "vocab-parallel-fused",
     "vocab-parallel-two-copies",
     "in-place",
     "compiled",
     "chunked",
+    "chunked-compiled",
     "linear",
 ]
 SplitRule: TypeAlias = Literal["even", "by-cost"]
-ShardingRule: TypeAlias = Literal["distributed-optimizer", "fully-sharded", "partitioned"]
+ShardingRule: TypeAlias = Literal[
+    "distributed-optimizer", "fully-sharded", "flat-units", "partitioned"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,22 +68,54 @@ class Runtime:
             transposed copy of its output beside the one that is handed on.
         autocast: torch.autocast casts fp32 weights and inputs per linear layer and keeps the
             copies for backward; else a sharding engine hands out weights already cast.
+        repeat_kv: keys and values are repeated to the query heads before a flash kernel too.
+        adapter_format: adapters are stored in the ``weights``' format, or in ``fp32`` (PEFT).
+        adapter_kernel: adapters run as ``modules`` with a dropout mask each (PEFT), or ``fused``
+            with the product beside them (Unsloth): the input is kept once, and dropped copies.
+        adapter_sharding: adapters are sharded with the base, or ``replicated``.
+        loss_frame: the loss is computed inside the model's forward pass, whose frame still refers
+            to the hidden states.
+        ties_embeddings: whether tied embeddings are one tensor; else two (LitGPT).
+        quantizes_head: a quantised base takes the head with it (LitGPT).
         shared_tensors: rotary tables, masks and positions are made once a micro-batch and kept
             by the layers that read them: see `tonnage.ledger.shared`.
         recompute_ends: full recomputation runs the ``whole`` layer, or ends ``early``, with the
             last tensor that backward needs (torch.utils.checkpoint without reentry).
+        rebuilt_output: the output of a layer that is rebuilt lives until its backward is done
+            (torch.utils.checkpoint with reentry).
         routing: a mixture of experts keeps a token-to-expert ``map`` (Megatron), or ``index``
             tensors and the experts' outputs (Hugging Face).
+        experts: experts run ``grouped``, or in a ``loop``, one after another (transformers to 4).
+        values: a layer's values are a tensor of their ``own``, or a ``view`` of the fused
+            projection to queries, keys and values, which then lives as long (LitGPT).
+        adapter_scatter: adapters on some of queries, keys and values only are copied into place
+            by index, which keeps their product (LitGPT).
+        quantized_input: what a product with a quantised weight keeps of its input: nothing
+            (``free``; bitsandbytes from 0.43), or a copy for each layer, ``narrow`` in the format
+            of the products or ``wide`` in fp32 (LitGPT with older ones; deduced from measurements).
+        pipeline_whole: with pipeline stages parameters and gradients stay whole from the first
+            micro-batch to the last (torchtitan).
+        pipeline_buffers: receive buffers between pipeline stages: a ``pair`` that is used again, or
+            for ``each`` micro-batch of a step (torch.distributed.pipelining).
         loss: how the cross-entropy is computed: see `tonnage.ledger.head`.
         vocab_multiple: the vocabulary is padded to this times ``tp``.
         sharding: how ZeRO is done: see `tonnage.memory.buffers`.
+        root_unit: the embedding, the last norm and the head are one unit, which stays whole from
+            the first forward to the end of backward (the root of FSDP).
+        accumulates_whole: micro-batches before the last leave whole gradients on every rank
+            (``no_sync``).
+        live_parameters: elements that the engine lets be whole at once (DeepSpeed stage 3).
         bucket_copy: replicated gradients are copied into buckets to be reduced (DDP).
         bucket_bytes: a reduction buffer of fixed size (DeepSpeed); 0: none.
         gradient_buffer: gradients are ``persistent`` (one buffer, always there) or appear
             ``in-backward`` and go after the step.
         step_copies: copies of the gathered weights at the end of a ZeRO-1 step.
+        step_lists: lists of temporaries that a foreach step makes at once: the square roots, and
+            in torch 2.0 also their sum with epsilon.
         optimizer_step: ``foreach`` makes a temporary as large as the parameters it updates,
             ``fused`` none.
+        regathers: the input of a sequence-parallel product is kept as a shard and gathered again
+            in backward (Megatron), or kept whole (DTensor).
         gather_buffers: persistent full-width buffers that layers gather sequence shards into.
         head_gather_buffer: the same for the head alone.
         score_buffer: a persistent buffer for the scores of unfused attention.
@@ -122,17 +165,36 @@ class Runtime:
     softmax: Literal["compute", "fp32"] = "compute"
     attention_layout: Literal["bshd", "sbhd"] = "bshd"
     autocast: bool = False
+    repeat_kv: bool = False
+    adapter_format: Literal["weights", "fp32"] = "weights"
+    adapter_kernel: Literal["modules", "fused"] = "modules"
+    adapter_sharding: Literal["with-base", "replicated"] = "with-base"
+    loss_frame: bool = False
+    ties_embeddings: bool = True
+    quantizes_head: bool = False
     shared_tensors: bool = False
     recompute_ends: Literal["whole", "early"] = "whole"
+    rebuilt_output: bool = False
     routing: Literal["map", "index"] = "index"
+    experts: Literal["grouped", "loop"] = "grouped"
+    values: Literal["own", "view"] = "own"
+    adapter_scatter: bool = False
+    quantized_input: Literal["free", "narrow", "wide"] = "free"
+    pipeline_whole: bool = False
+    pipeline_buffers: Literal["pair", "each"] = "pair"
     loss: LossRule = "eager"
     vocab_multiple: int = 1
     sharding: ShardingRule = "fully-sharded"
+    root_unit: bool = False
+    accumulates_whole: bool = False
+    live_parameters: int = 1_000_000_000
     bucket_copy: bool = False
     bucket_bytes: int = 0
     gradient_buffer: Literal["persistent", "in-backward"] = "in-backward"
     step_copies: int = 0
     optimizer_step: Literal["foreach", "fused"] = "foreach"
+    step_lists: int = 1
+    regathers: bool = True
     gather_buffers: int = 0
     head_gather_buffer: bool = False
     score_buffer: bool = False

@@ -16,6 +16,7 @@ from tonnage.runtime import habit_names
 from tonnage.score.interconnect import network
 from tonnage.score.row import Row
 from tonnage.score.shape import architecture
+from tonnage.score.stack import lora_targets, settled
 from tonnage.score.words import Reading, read_words
 from tonnage.timing.constants import EXPERT_HIDDEN
 
@@ -60,7 +61,7 @@ def case(row: Row) -> Case:
         cluster=cluster,
         counter=row.text("counter"),
         scope=row.text("scope") or "max",
-        unknown=reading.unknown,
+        unknown=(*reading.unknown, *lora_targets(row)[1]),
         refused=reading.refused,
     )
 
@@ -81,7 +82,9 @@ def _cluster(row: Row) -> Cluster:
 
 
 def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> Plan:
-    fields: dict[str, Any] = {"runtime": _runtime(row), **reading.fields}
+    fields, implied = settled(row, {"runtime": _runtime(row), **reading.fields})
+    habits = {**implied, **reading.habits}
+    local_batch = fields.pop("local_batch", None)
     deterministic = fields.pop("deterministic", False)
     instances = fields.pop("optimizer_instances", 1)
     if fields.pop("megatron_fsdp", False):
@@ -90,20 +93,24 @@ def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> 
         half = len(shape.layers) // (2 * row.count("pp", 1))
         fields.update(recompute="full", recompute_method="block", recompute_num_layers=half)
     if fields.pop("hidden_exchange", False):
-        reading.habits.setdefault("ep_overlap", str(EXPERT_HIDDEN))
+        habits.setdefault("ep_overlap", str(EXPERT_HIDDEN))
     if fields["runtime"] == "nanotron" and row.count("pp", 1) > 1:
         # The sweep's pipelined jobs ran with collectives checked over the hosts.
         several = cluster.gpus > cluster.gpus_per_node
-        reading.habits.setdefault("verified_collectives", str(several).lower())
+        habits.setdefault("verified_collectives", str(several).lower())
     if fields["runtime"] == "megatron" and fields.get("attention", "flash") == "flash":
         fields.setdefault("attention_version", _transformer_engine(shape, cluster, deterministic))
     known = set(habit_names())
-    habits = tuple((name, str(value)) for name, value in reading.habits.items() if name in known)
-    for name in ("tp", "pp", "vpp", "cp", "ep", "mbs"):
+    named = tuple((name, str(value)) for name, value in habits.items() if name in known)
+    for name in ("tp", "pp", "cp", "ep", "mbs"):
         fields[name] = row.count(name, 1)
+    fields["vpp"] = row.count("vpp", fields.get("vpp", 1))
     fields.update(_layout(row, fields, len(shape.layers)))
     if shape.is_moe:
         fields["etp"] = row.count("etp", _expert_tensor(fields, cluster))
+    if local_batch and fields["pp"] > 1:
+        # torchtitan's default: as many micro-batches as there are pipeline stages in all.
+        fields["mbs"] = max(1, local_batch // (fields["pp"] * fields["vpp"]))
     fields["seq"] = row.count("seq_len")
     if row.number("gbs"):
         fields["gbs"] = row.count("gbs")
@@ -116,7 +123,7 @@ def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> 
         fields["lora_rank"] = row.count("lora_rank")
     if instances > 1 and row.number("dp"):
         fields["hsdp_shard"] = row.count("dp") * row.count("cp", 1) // instances
-    return Plan(habits=habits, **fields)
+    return Plan(habits=named, **fields)
 
 
 def _expert_tensor(fields: Mapping[str, Any], cluster: Cluster) -> int:

@@ -17,7 +17,7 @@ from tonnage.arch import (
     MoE,
     Norm,
 )
-from tonnage.errors import NotModelledError
+from tonnage.errors import InputError, NotModelledError
 from tonnage.score.row import LARGEST_DEPTH, Row
 
 UNMODELLED = ("mamba", "exotic", "vlm")
@@ -169,7 +169,7 @@ def _mixer(
     return Attention(
         heads=heads,
         kv_heads=row.count("kv_heads", heads),
-        head_dim=row.count("head_dim", row.count("hidden") // heads),
+        head_dim=row.count("head_dim") if row.number("head_dim") else _head_dim(row, heads),
         qkv_bias=known.qkv_bias,
         output_bias=known.bias,
         qk_norm=known.norm if known.qk_norm else None,
@@ -177,6 +177,19 @@ def _mixer(
         window=window,
         dropout=known.attention_dropout,
     )
+
+
+def _head_dim(row: Row, heads: int) -> int:
+    """The width of a head where a row gives none: an equal share of the hidden size."""
+    width, remainder = divmod(row.count("hidden"), heads)
+    if remainder:
+        raise InputError(
+            field=f"{row.name}.heads",
+            value=heads,
+            problem=f"do not divide the hidden size {row.count('hidden')}",
+            accepted="heads that divide it, or a head_dim",
+        )
+    return width
 
 
 def _experts(row: Row, known: Facts) -> MoE:

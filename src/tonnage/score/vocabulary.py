@@ -40,10 +40,22 @@ def _refuse(column: str, pattern: str, why: str) -> Rule:
     return Rule(column=column, pattern=pattern, refuses=why)
 
 
+LITGPT_DROPOUT = 0.05
+"""``lora_dropout`` in LitGPT's recipes (config_hub/finetune) and its first scripts."""
+
+TRANSFORMERS_4 = {
+    "habit_rebuilt_output": "true",
+    "habit_recompute_ends": "whole",
+    "habit_experts": "loop",
+}
+"""Checkpoints with reentry, and a loop over experts: transformers before version 5, which a run
+of torch 2.0 is too."""
+
 FULL = {"recompute": "full"}
 
 RULES: tuple[Rule, ...] = (
     # Which stack: the first rule that matches decides.
+    _rule("framework", r"fms-acceleration", double_quant=True),
     _rule("framework", r"megatron-deepspeed", runtime="megatron-deepspeed"),
     _rule("framework", r"mindspeed-llm.*|mindspeed", runtime="mindspeed"),
     _rule("framework", r"megatron-bridge.*|nemo.*", runtime="megatron", tp_comm_overlap=True),
@@ -53,23 +65,51 @@ RULES: tuple[Rule, ...] = (
     _rule("framework", r"llm-foundry.*", runtime="composer"),
     _rule("framework", r"torchtitan.*", runtime="fsdp2"),
     _rule("framework", r"torchtune", runtime="torchtune"),
-    _rule("framework", r"lit-?gpt.*", runtime="litgpt"),
+    _rule("framework", r"lit-?gpt.*", runtime="litgpt", lora_dropout=LITGPT_DROPOUT),
     _rule("framework", r"hf trainer.*", runtime="accelerate"),
+    _rule("framework", r"\(?(lightning fabric|fsdp2|fms-hf-tuning|\+?deepspeed)\)?|peft|torchao"),
+    # Versions that change what stays alive.
+    _rule("fw_version", r"transformers 4\.4[678][\d.]*", **TRANSFORMERS_4, held_logits=True),
+    _rule("fw_version", r"transformers 4[\d.]*", **TRANSFORMERS_4),
+    _rule(
+        "fw_version",
+        r"^torch 2\.0\b",
+        **TRANSFORMERS_4,
+        habit_adapter_format="weights",
+        habit_step_lists="2",
+    ),
+    _rule("fw_version", r"bnb 0\.41\.1", habit_quantized_input="narrow"),
+    _rule("fw_version", r"torch 2\.([89]|1\d)", compiled_loss=True),
+    _rule("model", r"llama2-70b|mixtral-8x7b", gptq_groups=False),
+    _rule("arch_note", r"gptbigcode|qwen1", narrow_logits=True),
     # Sharding.
     _rule("zero", r"megatron-fsdp.*", megatron_fsdp=True, zero=3),
     _rule("zero", r"no overlap", overlap_grad_reduce=False, overlap_param_gather=False),
+    _rule("zero", r"fsdp2 full shard \+ cpu offload", zero=3, offload_parameters=True),
     _rule("zero", r"zero-?1\b(?!/)|distributed optimizer( \(zero-1\))?", zero=1),
     _rule("zero", r"\(?=?zero-?2\)?|fsdp shard_grad_op", zero=2),
     _rule(
         "zero", r"\(?=?zero-?3\)?|fsdp1? full[_ ]shard|full_shard|fsdp2 full shard|fsdp2", zero=3
     ),
     _rule("zero", r"\bzero-?0\b|^0$|none( \(replicated ddp\))?|single gpu|ddp", zero=0),
+    *(
+        _rule("zero", said)
+        for said in (
+            r"\(accelerate\)",
+            r"no offload",
+            r"over dp\*cp=\d+",
+            r"\(?dp_shard \d+\)?",
+            r"\(zero-3\)",
+            r"deepspeed",
+        )
+    ),
     _refuse("zero", r"cpu offload", "offload to host memory is not modelled"),
     _rule("zero", r"fsdp \(zero-1/2 style.*", zero=1),
     _rule("zero", r"fsdp2? .*dp\*cp=8|fsdp2 \(dp_shard \d+\)", zero=3),
     # Number formats.
     _rule("precision", r"nvfp4.*", precision="nvfp4"),
     _rule("precision", r"mxfp8.*", precision="mxfp8"),
+    _rule("precision", r"bf16\+float8.*", precision="fp8-amp"),
     _rule("precision", r".*(float8|fp8).*", precision="fp8"),
     _rule(
         "precision",
@@ -78,9 +118,11 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         "precision",
-        r"bfloat16 weights \+ hf bf16 amp|bfloat16 weights \(pure, no amp\)|bf16-true|pure bf16",
+        r"bfloat16 weights \(pure, no amp\)",
         precision="bf16",
+        habit_autocast="false",
     ),
+    _rule("precision", r"bfloat16 weights \+ hf bf16 amp|bf16-true|pure bf16", precision="bf16"),
     _rule("precision", r"float16 weights \+ hf fp16 amp", precision="fp16-no-master"),
     _rule("precision", r"fp16( mixed)?", precision="fp16-mixed"),
     _rule("precision", r"amp bf16", precision="bf16-amp"),
@@ -91,8 +133,21 @@ RULES: tuple[Rule, ...] = (
     _rule("grad_reduce_dtype", r"fsdp mixed_precision=(default|pure)"),
     # Optimizers.
     _rule("optimizer", r"muon", optimizer="muon"),
-    _rule("optimizer", r"(bnb )?paged ?adamw8bit.*|8-bit adamw.*", optimizer="adam8bit"),
+    _rule(
+        "optimizer",
+        r"bnb pagedadamw8bit, optimizer-in-backward( \(config default\))?",
+        optimizer="pagedadam8bit",
+        optimizer_in_backward=True,
+    ),
+    _rule("optimizer", r"(bnb )?paged ?adamw8bit", optimizer="pagedadam8bit"),
+    _rule("optimizer", r"8-bit adamw", optimizer="adam8bit"),
+    _rule("optimizer", r"optimizer-in-backward", optimizer_in_backward=True),
+    _rule("optimizer", r"measured full-ft peak equals weights\+grads\+states\+one extra param.*"),
     _rule("optimizer", r"bf16 moments|reduced-precision moments", moments_dtype="bf16"),
+    _rule("optimizer", r"hf adamw_torch"),
+    _rule("optimizer", r"fsdp cpu offload"),
+    _rule("optimizer", r"\(bnb paged for quantized runs\)"),
+    _rule("optimizer", r"\(fp32 params/states sharded"),
     _rule("optimizer", r"foreach(, not fused)?", habit_optimizer_step="foreach"),
     _rule("optimizer", r"fused", habit_optimizer_step="fused"),
     _rule("optimizer", r"(torch\.optim\.)?(decoupled )?adamw?", optimizer="adamw"),
@@ -152,11 +207,19 @@ RULES: tuple[Rule, ...] = (
         recompute="selective",
         recompute_modules=("outputs",),
     ),
+    _rule(
+        "recompute",
+        r"selective layer( \(every 2nd\))?",
+        recompute="selective",
+        recompute_modules=("every-second-layer",),
+    ),
+    _rule("recompute", r"fsdp activation_checkpointing_policy block|, toml default|sac"),
     _rule("recompute", r"selective", recompute="selective"),
     _rule("recompute", r"core_attn|attention core"),
     # Attention.
     _rule("attention", r"local / (auto|unfused)", attention="eager"),
     _rule("attention", r"unfused|eager", attention="eager"),
+    _rule("attention", r"sdpa (/ flex \(packed\)|flash)", attention="flash"),
     _rule("attention", r"transformer_engine|local|te\b|/"),
     _rule(
         "attention",
@@ -166,8 +229,10 @@ RULES: tuple[Rule, ...] = (
     # Compiler and adapters.
     _rule("compile", r"^1$", compile=True),
     _rule("compile", r"^0$"),
-    _rule("quant", r"bnb nf4 4-bit|bnb\.nf4(-dq)?|nf4.*", lora_base="nf4"),
-    _rule("quant", r"gptq (4-bit|int4)", lora_base="gptq4"),
+    _rule("quant", r"bnb\.nf4-dq", lora_base="nf4-dq"),
+    _rule("quant", r"nf4 \(torchao\)", lora_base="nf4-dq"),
+    _rule("quant", r"bnb nf4 4-bit|bnb\.nf4|nf4.*", lora_base="nf4"),
+    _rule("quant", r"gptq (4-bit|int4)", lora_base="gptq4-g128"),
     # What people write beside it: Megatron's own options.
     _rule("extra", r"cross_entropy_loss_fusion \(te\)", habit_loss="in-place"),
     _rule("extra", r"cross-entropy-fusion-impl=native", habit_loss="vocab-parallel-fused"),
@@ -208,10 +273,51 @@ RULES: tuple[Rule, ...] = (
     _rule("extra", r"num-distributed-optimizer-instances=(?P<optimizer_instances>\d+)"),
     _rule("extra", r"deterministic-mode=true", deterministic=True),
     _rule("extra", r"capacity factor 1 padded.*"),
+    # torchtitan's pipelines.
+    _rule("extra", r"(pp schedule )?interleaved 1f1b", vpp=2),
+    _rule("extra", r"(pp schedule )?1f1b"),
+    _rule("extra", r"local batch (?P<local_batch>\d+) split into microbatches \([^)]*\)"),
+    _rule("extra", r"local batch (?P<local_batch>\d+) \(microbatch assumed \d+\)"),
+    _rule("extra", r"asynctp"),
+    # Acceleration frameworks of fms-hf-tuning.
+    _rule(
+        "extra",
+        r"framework_config=accelerated-peft-(bnb|autogptq)-foak-liger",
+        habit_norm="fused",
+        habit_adapter_kernel="fused",
+        habit_adapter_sharding="replicated",
+        loss_kernel="linear",
+    ),
+    _rule(
+        "extra",
+        r"framework_config=accelerated-peft-(bnb|autogptq)-foak",
+        habit_norm="fused",
+        habit_adapter_kernel="fused",
+        habit_adapter_sharding="replicated",
+        loss_kernel="in-place",
+    ),
+    _rule(
+        "extra",
+        r"framework_config=foak-fast-kernels-liger",
+        habit_norm="fused",
+        loss_kernel="linear",
+    ),
+    _rule(
+        "extra",
+        r"framework_config=foak-fast-kernels",
+        habit_norm="fused",
+        loss_kernel="in-place",
+    ),
+    _rule("extra", r"framework_config=(none|baseline-peft-bnb|accelerated-peft-(bnb|autogptq))"),
+    _refuse("extra", r"framework_config=moe-scattermoe.*", "ScatterMoE is not modelled"),
+    _rule("extra", r"lora_dropout=(?P<lora_dropout>0\.\d+)"),
     # Options that leave memory as it is, or that another column already states.
     *(
         _rule("extra", option)
         for option in (
+            r"lora_dropout=none",
+            r"packed=[01]",
+            r"padded to max length",
             r"use-mcore-models=true",
             r"cuda_device_max_connections=\d+",
             r"nvte_allow_nondeterministic_algo=[01]",
@@ -279,6 +385,9 @@ RULES: tuple[Rule, ...] = (
     _refuse("extra", r"mtp-num-layers=\d+", "multi-token prediction is not modelled"),
 )
 
+
+LOOKED_AT = frozenset({"fw_version", "model", "arch_note"})
+"""Columns that name things. Rules look at them; what no rule takes is no word of a recipe."""
 
 HARMLESS = frozenset(
     "the a of in to and or no not on off with without per each is are as fp32 states master "

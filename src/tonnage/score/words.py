@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tonnage.score.row import Row
-from tonnage.score.vocabulary import HARMLESS, RULES
+from tonnage.score.vocabulary import HARMLESS, LOOKED_AT, RULES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,15 +59,20 @@ def read_words(row: Row) -> Reading:
                 where, _, key = name.rpartition(".")
                 targets.get(where, fields).setdefault(key, value)
             text = text[: match.start()] + " ; " + text[match.end() :]
-        unknown.extend(f"{column}: {word}" for word in _leftover(text))
+        if column not in LOOKED_AT:
+            unknown.extend(f"{column}: {word}" for word in _leftover(text))
     return Reading(
         fields=fields, habits=habits, shape=shape, unknown=tuple(unknown), refused=tuple(refused)
     )
 
 
-def _captured(match: re.Match[str]) -> dict[str, int]:
+def _captured(match: re.Match[str]) -> dict[str, int | float]:
     """Numbers that a rule names in its pattern (a group's name cannot hold a full stop)."""
-    found = {name: int(text) for name, text in match.groupdict().items() if text is not None}
+    found = {
+        name: float(text) if "." in text else int(text)
+        for name, text in match.groupdict().items()
+        if text is not None
+    }
     return {re.sub("^(habit|shape)_", r"\1.", name): value for name, value in found.items()}
 
 
