@@ -141,9 +141,13 @@ HOST_REDUCE: Final = 35e-6
 COMPILED_HOST: Final = 0.5
 """Host time of a compiled layer over that of an eager one."""
 
-VERIFY_PER_RANK: Final = 0.2e-3
-"""Seconds that checking a collective over the hosts takes for each rank of its group
-(TORCH_DISTRIBUTED_DEBUG=DETAIL: a barrier that asks the ranks one by one). Playbook sweep."""
+VERIFY_NEAR: Final = 0.2e-3
+"""Seconds that checking a collective over the hosts takes for each rank of its group in the
+same node (TORCH_DISTRIBUTED_DEBUG=DETAIL: a barrier that asks the ranks one by one). Playbook
+sweep: layers of groups of 4 and 8."""
+
+VERIFY_FAR: Final = 0.3e-3
+"""The same for each rank in another node. Layers of groups of 16, and collectives of all ranks."""
 
 # --- links ---
 

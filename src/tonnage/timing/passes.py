@@ -9,6 +9,7 @@ from tonnage.algebra import Number, maximum, total, where
 from tonnage.cluster import Cluster
 from tonnage.ledger import Operations
 from tonnage.ledger.operation import Phase
+from tonnage.mesh import ranks_inside
 from tonnage.plan import Setting
 from tonnage.timing import constants
 from tonnage.timing.kernel import Rates, backward_seconds, cast_seconds, forward_seconds
@@ -69,7 +70,7 @@ def one_pass(
         if collective.phase == phase
     ]
     exposed = exposed_seconds(setting, traffic, cluster, under=attention)
-    host = host_seconds(setting, traffic) if layer else 0.0
+    host = host_seconds(setting, traffic, cluster) if layer else 0.0
     return Pass(
         compute=compute,
         exposed=exposed,
@@ -109,14 +110,17 @@ def exposed_seconds(
     return exposed
 
 
-def verification_seconds(setting: Setting, item: Traffic) -> Number:
+def verification_seconds(setting: Setting, item: Traffic, cluster: Cluster) -> Number:
     """What checking a collective over the hosts takes, where the runtime does it."""
     if not setting.runtime.verified_collectives:
         return 0.0
-    return where(item.axis.size > 1, item.count * constants.VERIFY_PER_RANK * item.axis.size, 0.0)
+    near = ranks_inside(item.axis, cluster.gpus_per_node)
+    far = item.axis.size - near
+    once = constants.VERIFY_NEAR * near + constants.VERIFY_FAR * far
+    return where(item.axis.size > 1, item.count * once, 0.0)
 
 
-def host_seconds(setting: Setting, traffic: Iterable[Traffic]) -> Number:
+def host_seconds(setting: Setting, traffic: Iterable[Traffic], cluster: Cluster) -> Number:
     """What the host needs to issue one layer's pass; nothing where graphs replay it."""
     if setting.runtime.host == "graph" or setting.plan.cuda_graphs:
         return 0.0
@@ -125,5 +129,5 @@ def host_seconds(setting: Setting, traffic: Iterable[Traffic]) -> Number:
         in_place = item.collective.kind == "all_reduce"
         once = constants.HOST_REDUCE if in_place else constants.HOST_COLLECTIVE
         seconds = seconds + where(item.axis.size > 1, item.count * once, 0.0)
-        seconds = seconds + verification_seconds(setting, item)
+        seconds = seconds + verification_seconds(setting, item, cluster)
     return seconds

@@ -62,7 +62,9 @@ def _seconds(
             phase=item.collective.phase,
         )
         once = collective_seconds(piece, item.axis, cluster)
-        seconds = seconds + item.count * pieces * once + verification_seconds(setting, item)
+        seconds = (
+            seconds + item.count * pieces * once + verification_seconds(setting, item, cluster)
+        )
     return seconds
 
 
