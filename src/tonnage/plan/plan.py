@@ -63,13 +63,14 @@ class Plan:
         mbs: sequences in a micro-batch.
         gbs: sequences in a step over all ranks; None: from grad_acc.
         grad_acc: micro-batches in a step on one rank; None: from gbs.
-        seq: tokens in a sequence.
+        seq: tokens in a sequence; None: 4096, or the model's context where that is shorter.
         precision: recipe by name; None: the runtime's habit.
-        weights_dtype: overrides one role of the recipe, as do the next five.
-        gradients_dtype: see `tonnage.plan.precision.Precision`.
-        reduction_dtype: see there.
-        master_dtype: see there; ``none`` for no master copy.
-        moments_dtype: see there.
+        weights_dtype: format of the stored weights, over the recipe's.
+        gradients_dtype: format of the gradients that live to the step, over the recipe's.
+        reduction_dtype: format of the gradients on the wire, over the recipe's.
+        master_dtype: format of the optimizer's copy of the weights, over the recipe's;
+            ``none`` for no copy.
+        moments_dtype: format of the optimizer's moments, over the recipe's.
         optimizer: the optimizer by name.
         optimizer_step: its implementation; None: the runtime's habit.
         optimizer_in_backward: each weight is stepped as soon as its gradient is there, which is
@@ -85,8 +86,10 @@ class Plan:
         loss: how the cross-entropy is computed; None: the runtime's habit.
         compile: torch.compile.
         cuda_graphs: captured CUDA graphs.
-        overlap_grad_reduce: None: the runtime's habit.
-        overlap_param_gather: None: the runtime's habit.
+        overlap_grad_reduce: gradients are reduced while backward runs; None: the runtime's
+            habit.
+        overlap_param_gather: sharded parameters are gathered while forward runs; None: the
+            runtime's habit.
         tp_comm_overlap: tensor-parallel communication split into GEMM-sized pieces.
         offload_optimizer: share of the optimizer states held in host memory.
         offload_parameters: what a sharding engine shards (parameters, gradients and optimizer
