@@ -288,6 +288,17 @@ def _assumptions(resolved: Resolved, cluster: Cluster, limits: Limits) -> tuple[
     return tuple(notes)
 
 
+_TIME_ONLY = {
+    "compile": "what torch.compile changes in memory: fewer kept tensors, other temporaries "
+    "(its time is counted)",
+    "cuda_graphs": "what CUDA graphs hold in memory: a private pool, static inputs and outputs "
+    "of every captured micro-batch (their time is counted)",
+    "tp_comm_overlap": "the user buffers of tensor-parallel overlap: about 100 MiB and a "
+    "full-width activation (its time is counted)",
+}
+"""What a plan may ask for that is accounted for in time and not in memory."""
+
+
 def _not_modelled(resolved: Resolved) -> tuple[str, ...]:
     architecture = resolved.setting.architecture
     missing = [
@@ -295,6 +306,7 @@ def _not_modelled(resolved: Resolved) -> tuple[str, ...]:
         "fragmentation by replay of the allocations",
         "stragglers and failures",
     ]
+    missing += [text for name, text in _TIME_ONLY.items() if getattr(resolved.plan, name)]
     if resolved.setting.plan.offload_parameters:
         missing.append("the time of copies to and from host memory, and of a step there")
     if architecture.vision is not None:
