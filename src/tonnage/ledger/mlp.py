@@ -70,6 +70,9 @@ def feed_forward(
         wide.append(tensor)
     activated = wide[0].cast(f"{name}.activated", setting.format)
     activation = _activation(setting, spec, name, tuple(wide), activated, modules)
+    if rows.group == "expert" and not spec.gated and setting.runtime.routing == "map":
+        scale, activated = _scaled(name, activated, modules)
+        activation = (*activation, scale)
     down = Linear(
         name=f"{name}.down",
         width_in=spec.intermediate,
@@ -89,6 +92,24 @@ def feed_forward(
     )
     downs, output = linear(setting, down, after)
     return (*ups, *activation, *downs), output
+
+
+def _scaled(name: str, activated: Tensor, modules: tuple[str, ...]) -> tuple[Operation, Tensor]:
+    """A token's routing probability applied inside its expert, after a plain activation.
+
+    A gated activation has it in its fused kernel; a plain one is scaled by a kernel of its
+    own, which keeps what it scales (Megatron-Core's experts).
+    """
+    scaled = activated.cast(f"{name}.scaled", activated.format)
+    operation = Operation(
+        name=f"{name}.scale",
+        kind="elementwise",
+        inputs=(activated,),
+        outputs=(scaled,),
+        saves=(activated,),
+        modules=(*modules, "activation"),
+    )
+    return operation, scaled
 
 
 def _activation(

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from tonnage.algebra import Number, exact_div, is_symbol, minimum, round_up
+from tonnage.algebra import Number, ceil_div, exact_div, is_symbol, round_up
 from tonnage.arch import Architecture
 from tonnage.plan.optimizer import Optimizer
 from tonnage.plan.plan import Plan
@@ -137,10 +137,15 @@ class Setting:
 
     @property
     def expert_shard(self) -> Number:
-        """Ranks that expert parameters are sharded over under ZeRO."""
+        """Ranks that expert parameters are sharded over under ZeRO.
+
+        With HSDP the copies of the dense shards are also copies of the experts': as many
+        instances of each (Megatron's distributed-optimizer instances).
+        """
         if self.plan.hsdp_shard is None:
             return self.expert_replicas
-        return minimum(self.expert_replicas, self.shard)
+        instances = ceil_div(self.replicas, self.shard)
+        return ceil_div(self.expert_replicas, instances)
 
     @property
     def vocab(self) -> Number:
