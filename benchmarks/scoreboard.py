@@ -68,12 +68,12 @@ the allocator; habits that were deduced from rows are marked so where they stand
 * **Reserved and device memory** are allocated memory plus a share. What full-width blocks that
   wait for a collective add, which grows with tensor parallelism, is not in it: most of the
   error of the nanotron rows.
-* **Megatron with experts**: plain activations keep their output twice with probabilities
-  applied inside the experts; the imbalance of real routing is not an input of these rows.
+* **Megatron with experts**: the imbalance of real routing is not an input of these rows.
 * **Megatron-Bridge's cards** in FP8: 35 % too high; the cards do not say which rank or which
   gradient format they mean.
-* **Ascend**: habits of MindSpeed are not modelled yet; its rows are refused by name. So are
-  multi-token prediction, offload by module and Megatron-FSDP's memory.
+* **Ascend**: NPU workspaces, shared fp32 weights (``reuse-fp32-param``), recomputation of
+  single functions and hybrid context parallelism are not modelled.
+* Multi-token prediction, offload by module and Megatron-FSDP's memory are refused by name.
 
 ## What stays off: time
 

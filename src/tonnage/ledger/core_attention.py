@@ -122,7 +122,8 @@ def _flash(
     rows = setting.tokens * exact_div(core.heads, setting.tp)
     saves = [*(inputs[:1] if core.borrowed else kept), context]
     if setting.runtime.norm_statistics:
-        saves.append(Tensor(name="attention.logsumexp", elements=rows, format="fp32"))
+        each = setting.runtime.attention_statistics
+        saves.append(Tensor(name="attention.logsumexp", elements=each * rows, format="fp32"))
     if setting.runtime.attention_layout == "sbhd" and setting.plan.attention_version == 2:
         saves.append(context.cast("attention.context_transposed", context.format))
     picks = (picked(setting, sight) for sight in core.sights if sight.top_k is not None)

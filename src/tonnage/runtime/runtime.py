@@ -66,6 +66,8 @@ class Runtime:
         softmax: unfused attention keeps probabilities in ``compute`` format, or also in ``fp32``.
         attention_layout: ``bshd``, or Megatron's ``sbhd``, from which FlashAttention-2 keeps a
             transposed copy of its output beside the one that is handed on.
+        attention_statistics: fp32 numbers that a flash kernel keeps for each query and head: its
+            log-sum-exp; 16 on Ascend (maximum and sum, in eight lanes each).
         autocast: torch.autocast casts fp32 weights and inputs per linear layer and keeps the
             copies for backward; else a sharding engine hands out weights already cast.
         repeat_kv: keys and values are repeated to the query heads before a flash kernel too.
@@ -164,6 +166,7 @@ class Runtime:
     qkv: Literal["fused", "separate"] = "separate"
     softmax: Literal["compute", "fp32"] = "compute"
     attention_layout: Literal["bshd", "sbhd"] = "bshd"
+    attention_statistics: int = 1
     autocast: bool = False
     repeat_kv: bool = False
     adapter_format: Literal["weights", "fp32"] = "weights"
