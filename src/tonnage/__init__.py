@@ -38,6 +38,11 @@ _PUBLIC = {
 __all__ = ["__version__", *sorted(_PUBLIC)]
 
 
+def __dir__() -> list[str]:
+    """What is public."""
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
     if name not in _PUBLIC:

@@ -137,7 +137,8 @@ def runs(draw: st.DrawFn) -> Run:
     if plan["zero"]:
         plan["hsdp_shard"] = pick(None, *[n for n in (1, 2, 3, 4) if replicas % n == 0])
     if pick(True, False, False) and architecture is not DEEPSEEK:
-        plan.update(lora_rank=pick(1, 4, 16), lora_base=pick(None, "nf4", "int8"))
+        bases = (None, "nf4", "int8") if runtime.quantized_bases else (None,)
+        plan.update(lora_rank=pick(1, 4, 16), lora_base=pick(*bases))
     plan.update(draw(_layout(degree["pp"], plan.get("vpp", 1))))
     plan.update(
         mbs=pick(1, 2, 3),

@@ -138,7 +138,20 @@ CASES: dict[str, tuple[Architecture, int, dict[str, Any], str, tuple[str, ...]]]
         "lora_targets",
         ("names no layer", "q_proj"),
     ),
-    "base": (DENSE, 1, {"lora_base": "nf4"}, "lora_base", ("nf4", "needs adapters")),
+    "base": (
+        DENSE,
+        1,
+        {"runtime": "transformers", "lora_base": "nf4"},
+        "lora_base",
+        ("nf4", "needs adapters"),
+    ),
+    "base of a stack": (
+        DENSE,
+        1,
+        {"lora_rank": 4, "lora_base": "nf4"},
+        "lora_base",
+        ("nf4", "megatron", "transformers"),
+    ),
 }
 
 

@@ -114,3 +114,20 @@ def test_a_counted_end_is_not_counted_twice() -> None:
     plan = Plan(pp=2, first_stage_layers=3, account_for_embedding=True)
     with pytest.raises(InputError, match="first_stage_layers"):
         resolve(plan, DENSE, cluster(2))
+
+
+@given(st.integers(3, 130), st.integers(2, 16))
+def test_the_hint_for_an_uneven_split_is_a_split(layers: int, pp: int) -> None:
+    """What the error suggests is accepted."""
+    if layers % pp == 0 or pp > layers or (layers + 2) % pp == 0:
+        return
+    architecture = model("uneven", *(DENSE.layers[0],) * layers)
+    with pytest.raises(InputError) as caught:
+        stages(architecture, Plan(pp=pp))
+    words = caught.value.hint.split()
+    ends = {
+        name[2:].replace("-", "_"): int(count)
+        for name, count in zip(*[iter(words)] * 2, strict=True)
+    }
+    fields: dict[str, Any] = {"pp": pp, **ends}
+    assert sum(len(stage.layers) for stage in stages(architecture, Plan(**fields))) == layers

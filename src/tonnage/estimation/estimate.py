@@ -270,7 +270,8 @@ def _assumptions(resolved: Resolved, cluster: Cluster, limits: Limits) -> tuple[
         _rate_note(setting, cluster, limits.efficiency),
         "the range of the time should hold nine of ten runs (docs/scoreboard.md)",
         f"reserved memory is allocated plus {RESERVED_SHARE:.0%}, at worst "
-        f"{RESERVED_SHARE_WORST:.0%}, for what the allocator cannot reuse",
+        f"{RESERVED_SHARE_WORST:.0%}, for what the allocator cannot reuse, and freed blocks that "
+        "nothing asked for around the peak fits into",
         f"a {cluster.device.name} lets a process use {cluster.device.usable_bytes} bytes: "
         f"{cluster.device.source_of('usable_bytes')}",
         f"MFU and HFU are over the dense {dtype(setting.precision.matmul).peak} peak and count "

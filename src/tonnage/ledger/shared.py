@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tonnage.algebra import Number
+from tonnage.algebra import Number, is_symbol
 from tonnage.arch import Attention, LatentAttention
 from tonnage.ledger.operation import Tensor
 from tonnage.plan import Setting
@@ -37,10 +37,14 @@ def _table(name: str, elements: Number, number_format: str) -> Tensor:
     return Tensor(name=f"shared.{name}", elements=elements, format=number_format)
 
 
-def _rotary_width(mixer: object) -> int:
+def _rotary_width(mixer: object) -> Number:
     """Elements of a head that positions turn."""
     if isinstance(mixer, LatentAttention):
         return mixer.rope_head_dim
     if isinstance(mixer, Attention) and mixer.rope:
-        return int(mixer.head_dim * mixer.rope_fraction)
+        if mixer.rope_fraction == 1:
+            return mixer.head_dim
+        # A symbol keeps the fraction; a width is whole.
+        part = mixer.head_dim * mixer.rope_fraction
+        return part if is_symbol(part) else int(part)
     return 0

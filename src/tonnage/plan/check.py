@@ -68,6 +68,14 @@ def check_degrees(
 
 
 def _check_runtime(plan: Plan, runtime: Runtime) -> None:
+    if plan.lora_base is not None and not runtime.quantized_bases:
+        raise InputError(
+            field="lora_base",
+            value=plan.lora_base,
+            problem=f"is not a base that {runtime.name} can put adapters on",
+            accepted="the recipe's own weights",
+            hint="--runtime transformers, accelerate, torchtune or litgpt",
+        )
     for axis in ("tp", "pp", "vpp", "cp", "ep", "etp"):
         if (getattr(plan, axis) or 1) > 1 and axis not in runtime.axes:
             raise InputError(

@@ -151,6 +151,19 @@ def _check_ends(layers: int, plan: Plan) -> None:
             )
 
 
+def _ends_hint(layers: int, stages: int) -> str:
+    """Two end stages that make the others equal, and not heavier than these where it can be."""
+    if stages < 3:
+        return f"--first-stage-layers {layers - layers // 2}"
+    middle = -(-layers // stages)
+    ends = layers - middle * (stages - 2)
+    if ends < 2:
+        middle -= 1
+        ends = layers - middle * (stages - 2)
+    first = -(-ends // 2)
+    return f"--first-stage-layers {first} --last-stage-layers {ends - first}"
+
+
 def _uneven(layers: int, places: int, rest: int, free: int, plan: Plan) -> InputError:
     if plan.first_stage_layers is not None or plan.last_stage_layers is not None:
         return InputError(
@@ -160,7 +173,7 @@ def _uneven(layers: int, places: int, rest: int, free: int, plan: Plan) -> Input
             accepted="counts that leave the other stages an equal number of layers",
         )
     counted = " (with the embedding and loss that take a place)" if places != layers else ""
-    hint = "give --first-stage-layers and --last-stage-layers"
+    hint = _ends_hint(layers, plan.pp)
     if places == layers and (layers + 2) % plan.pp == 0:
         hint = "--account-for-embedding --account-for-loss make it even"
     return InputError(

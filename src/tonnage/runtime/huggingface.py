@@ -7,6 +7,7 @@ from tonnage.runtime.runtime import Runtime
 HUGGING_FACE = (
     Runtime(
         name="transformers",
+        quantized_bases=True,
         kernels="eager",
         summary="Hugging Face transformers on one device, eager modules, torch.optim",
         axes=(),
@@ -28,6 +29,7 @@ HUGGING_FACE = (
     ),
     Runtime(
         name="accelerate",
+        quantized_bases=True,
         kernels="eager",
         summary="Hugging Face Trainer over FSDP1 (accelerate), with PEFT",
         axes=(),
@@ -65,6 +67,7 @@ HUGGING_FACE = (
     ),
     Runtime(
         name="deepspeed",
+        quantized_bases=True,
         kernels="eager",
         bucket_bytes=1_000_000_000,
         summary="DeepSpeed ZeRO with Hugging Face modules",

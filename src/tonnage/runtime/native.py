@@ -7,6 +7,7 @@ from tonnage.runtime.runtime import Runtime
 NATIVE = (
     Runtime(
         name="fsdp2",
+        quantized_bases=True,
         kernels="eager",
         ring_overlap=False,
         flash_attention=2,
@@ -28,6 +29,7 @@ NATIVE = (
     ),
     Runtime(
         name="ddp",
+        quantized_bases=True,
         kernels="eager",
         autocast=True,
         summary="PyTorch DistributedDataParallel with Hugging Face modules",
@@ -46,6 +48,7 @@ NATIVE = (
     ),
     Runtime(
         name="litgpt",
+        quantized_bases=True,
         kernels="eager",
         summary="LitGPT: Lightning Fabric on one device, or with FSDP1",
         axes=(),
@@ -71,6 +74,7 @@ NATIVE = (
     ),
     Runtime(
         name="torchtune",
+        quantized_bases=True,
         kernels="eager",
         summary="torchtune: one device, or fully_shard",
         axes=(),

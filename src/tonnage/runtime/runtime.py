@@ -52,6 +52,7 @@ class Runtime:
         zero_stages: the ZeRO stages that it has.
         zero: the stage it uses when none is asked for.
         precision: the recipe it uses when none is asked for.
+        quantized_bases: whether it can put adapters on a base in 4 or 8 bits.
         norm: ``fused`` norms save their input and statistics; ``eager`` ones (a norm written
             in Python) save an fp32 copy of the input, the statistics and the normalised value.
         norm_in_linear: the norm before a linear layer is part of it (Transformer Engine), and
@@ -158,6 +159,7 @@ class Runtime:
     zero: int
     precision: str
     source: str
+    quantized_bases: bool = False
     norm: Literal["fused", "eager"] = "fused"
     norm_in_linear: bool = False
     norm_statistics: bool = True
@@ -222,7 +224,9 @@ class Runtime:
     verified_collectives: bool = False
 
 
-_FACTS = frozenset({"name", "summary", "axes", "zero_stages", "zero", "precision", "source"})
+_FACTS = frozenset(
+    {"quantized_bases", "name", "summary", "axes", "zero_stages", "zero", "precision", "source"}
+)
 """What a stack is, or what a plan has a field of its own for."""
 
 
