@@ -121,7 +121,7 @@ def test_the_page_says_which_rooms_are_built() -> None:
 
 
 def test_the_first_rooms_are_those_that_everything_needs() -> None:
-    assert list(rooms(DESIGN))[:3] == ["errors", "version", "algebra"]
+    assert list(rooms(DESIGN))[:4] == ["errors", "version", "files", "algebra"]
 
 
 def tree(folder: Path, **files: str) -> Path:

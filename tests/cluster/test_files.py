@@ -164,7 +164,7 @@ def test_what_is_no_device_file(tmp_path: Path, old: str, new: str, message: str
 def test_what_is_too_large_or_no_file_is_refused(tmp_path: Path) -> None:
     large = written(tmp_path, "#" * 2**20 + "#")
     for load in (load_cluster_file, load_device_file):
-        with pytest.raises(InputError, match="is larger than 1 MiB"):
+        with pytest.raises(InputError, match="is larger than 16 KiB"):
             load(large)
         with pytest.raises(InputError, match="cannot be read: Is a directory"):
             load(tmp_path)

@@ -11,6 +11,7 @@ from tonnage.arch.architecture import Architecture
 from tonnage.arch.families import ENCODER_DECODERS, FAMILIES
 from tonnage.arch.keys import Keys, printable
 from tonnage.errors import InputError, NotModelledError
+from tonnage.files import UnreadableError, parse_json
 
 LARGEST_FILE: Final = 8 * 2**20
 """Bytes of a config.json that are read at most; real ones have a few thousand."""
@@ -63,7 +64,7 @@ def parse_config(data: bytes, *, model: str) -> Mapping[str, object]:
     if len(data) > LARGEST_FILE:
         raise _unreadable(model, f"is larger than the {LARGEST_FILE >> 20} MiB that are read")
     try:
-        config = json.loads(data.decode("utf-8-sig"))
+        config = parse_json(data.decode("utf-8-sig"))
     except RecursionError:
         raise _unreadable(model, "is nested too deeply") from None
     except UnicodeDecodeError as error:
@@ -71,6 +72,8 @@ def parse_config(data: bytes, *, model: str) -> Mapping[str, object]:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise _unreadable(model, f"is not JSON: {error.msg} at {where}") from None
+    except UnreadableError as error:
+        raise _unreadable(model, str(error)) from None
     except ValueError:  # an integer of more digits than Python converts
         raise _unreadable(model, "holds a number of too many digits") from None
     if not isinstance(config, dict):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from tonnage.arch import catalog, hub
 from tonnage.arch.architecture import Architecture
 from tonnage.arch.config import LARGEST_FILE, parse_config, read_config
 from tonnage.errors import InputError
+from tonnage.files import UnreadableError, read_bounded
 
 _ACCEPTED = "a catalog name, a config.json, a folder that holds one, - or organisation/model"
 
@@ -88,16 +88,10 @@ def _find_file(path: str, *, model: str) -> Found:
 def _read(path: str, *, model: str) -> bytes:
     """The first bytes of a file: enough to see that it is too large, whatever it is."""
     try:
-        if path == "-":
-            return sys.stdin.buffer.read(LARGEST_FILE + 1)
-        with open(path, "rb") as file:
-            return file.read(LARGEST_FILE + 1)
-    except OSError as error:
+        return read_bounded(path, LARGEST_FILE)
+    except UnreadableError as error:
         raise InputError(
-            field="MODEL",
-            value=model,
-            problem=f"cannot be read: {error.strerror or error}",
-            accepted=_ACCEPTED,
+            field="MODEL", value=model, problem=str(error), accepted=_ACCEPTED
         ) from None
 
 

@@ -152,6 +152,10 @@ def _with_recompute(changes: dict[str, object], text: str) -> dict[str, object]:
     """``every-4`` is full recomputation of groups of four layers; ``sqrt`` of √layers."""
     word = text.strip().lower()
     every = _EVERY.fullmatch(word)
+    if every and not int(every[1]):
+        raise InputError(
+            field="recompute", value=text, problem="is no number of layers", accepted=_RECOMPUTE
+        )
     if not every and word != "sqrt":
         if word not in ("none", "selective", "full"):
             raise InputError(

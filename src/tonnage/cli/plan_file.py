@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tonnage.errors import InputError
+from tonnage.files import UnreadableError, parse_json, read_bounded
 from tonnage.plan import Plan
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
 LARGEST_FILE = 2**20
+LARGEST_TOML = 16 * 2**10
+"""The parser of TOML takes the square of a long dotted key: this bounds it to a second."""
 
 _ACCEPTED = "a JSON or TOML file of plan fields, or the output of tonnage estimate --json"
 
@@ -41,23 +42,20 @@ def read_plan(path: str) -> Plan:
 
 def _read(path: str) -> bytes:
     try:
-        if path == "-":
-            content = sys.stdin.buffer.read(LARGEST_FILE + 1)
-        else:
-            with Path(path).expanduser().open("rb") as file:
-                content = file.read(LARGEST_FILE + 1)
-    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; no home folder
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise _refuse(path, f"cannot be read: {reason or 'no such name'}") from None
+        content = read_bounded(path, LARGEST_FILE)
+    except UnreadableError as error:
+        raise _refuse(path, str(error)) from None
     if len(content) > LARGEST_FILE:
         raise _refuse(path, "is too large for a plan")
     return content
 
 
 def _parse(path: str, content: bytes) -> Any:
+    if path.endswith(".toml") and len(content) > LARGEST_TOML:
+        raise _refuse(path, "is too large for a plan")
     try:
         text = content.decode()
-        return tomllib.loads(text) if path.endswith(".toml") else json.loads(text)
+        return tomllib.loads(text) if path.endswith(".toml") else parse_json(text)
     except (ValueError, RecursionError) as error:
         kind = "TOML" if path.endswith(".toml") else "JSON"
         reason = str(error).splitlines()[0][:100]

@@ -31,6 +31,13 @@ def score(
         raise InputError(
             field="FILE", value="", problem="is missing", accepted="one or more CSV files"
         )
+    if rows is not None and any(rows.resolve() == file.resolve() for file in files):
+        raise InputError(
+            field="rows",
+            value=str(rows),
+            problem="is one of the measured files",
+            accepted="another file",
+        )
     measured = [row for file in files for row in read_rows(file)]
     with progress(len(measured), "rows", stream=sys.stderr) as seen:
         scored = score_rows(measured, seen)

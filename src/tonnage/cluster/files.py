@@ -12,6 +12,7 @@ from tonnage.cluster.find import find_device, find_link
 from tonnage.cluster.link import Link
 from tonnage.dtype import DTYPES
 from tonnage.errors import InputError
+from tonnage.files import UnreadableError, read_bounded
 from tonnage.quantity import MIB, parse_bytes, parse_count, parse_seconds
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
     Model = TypeVar("Model", bound=BaseModel)
 
-LARGEST_FILE = MIB
+LARGEST_FILE = 16 * 2**10
+"""The parser of TOML takes the square of a long dotted key: this bounds it to a second."""
 _CONTEXT = 500 * MIB
 _PEAK_KEYS = tuple(dict.fromkeys(entry.peak for entry in DTYPES))
 _LINK_KEYS = ("bandwidth", "latency", "name")
@@ -56,6 +58,24 @@ def load_cluster_file(path: str | Path) -> Cluster:
     )
 
 
+NOMINAL = 1.1
+"""A driver may report more than the name says: an 80GB part has nearly 80 GiB."""
+
+
+def _check_memory(memory: int, usable: int, context: int) -> None:
+    for field, size, most in (
+        ("usable_memory", usable, int(NOMINAL * memory)),
+        ("context", context, usable),
+    ):
+        if size > most:
+            raise InputError(
+                field=field,
+                value=size,
+                problem="is more than the device has",
+                accepted=f"up to {most} bytes",
+            )
+
+
 def load_device_file(path: str | Path) -> Device:
     """The device that a TOML file describes.
 
@@ -72,14 +92,17 @@ def load_device_file(path: str | Path) -> Device:
     file = Path(path)
     given = _validated(DeviceFile, _read(file), kind="device file")
     memory = parse_bytes(given.memory, field="memory")
-    usable = given.usable_memory
-    context = given.context
+    usable = memory
+    if given.usable_memory is not None:
+        usable = parse_bytes(given.usable_memory, field="usable_memory")
+    context = _CONTEXT if given.context is None else parse_bytes(given.context, field="context")
+    _check_memory(memory, usable, context)
     return Device(
         name=given.name,
         vendor=given.vendor,
         architecture=given.architecture,
         memory_bytes=memory,
-        usable_bytes=memory if usable is None else parse_bytes(usable, field="usable_memory"),
+        usable_bytes=usable,
         bandwidth=_rate(given.bandwidth, field="bandwidth"),
         peak={key: _peak(key, rate) for key, rate in given.peak.items()},
         tdp_watts=given.tdp_watts,
@@ -88,7 +111,7 @@ def load_device_file(path: str | Path) -> Device:
         scale_up_domain=given.scale_up_domain or given.gpus_per_node,
         gpus_per_node=given.gpus_per_node,
         network=_link_of(given.network, field="network"),
-        context_bytes=_CONTEXT if context is None else parse_bytes(context, field="context"),
+        context_bytes=context,
         source=given.source or f"the device file {file.name}",
         sources={} if context is not None else {"context_bytes": "assumed: the file gives none"},
     )
@@ -96,13 +119,11 @@ def load_device_file(path: str | Path) -> Device:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        with path.expanduser().open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; no home folder
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise _refuse(path, f"cannot be read: {reason or 'no such name'}") from None
+        content = read_bounded(str(path), LARGEST_FILE)
+    except UnreadableError as error:
+        raise _refuse(path, str(error)) from None
     if len(content) > LARGEST_FILE:
-        raise _refuse(path, "is larger than 1 MiB")
+        raise _refuse(path, f"is larger than {LARGEST_FILE >> 10} KiB")
     try:
         return tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:
@@ -112,7 +133,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _refuse(path: Path, problem: str) -> InputError:
     return InputError(
-        field="file", value=str(path), problem=problem, accepted="a TOML file of up to 1 MiB"
+        field="file",
+        value=str(path),
+        problem=problem,
+        accepted=f"a TOML file of up to {LARGEST_FILE >> 10} KiB",
     )
 
 

@@ -15,12 +15,13 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from tonnage.errors import InputError
+from tonnage.errors import InputError, TonnageError
 from tonnage.pytorch.recorder import Recorder, record
 from tonnage.pytorch.trace import Trace
 
@@ -43,10 +44,31 @@ def dry_run_file(target: str, *, steps: int = 2) -> Trace:
     """
     prepare = _load(target)
     with record() as recorder:
-        step = _as_step(prepare(), recorder, target)
+        with _blamed_on(target):
+            made = prepare()
+        step = _as_step(made, recorder, target)
         for _ in range(steps):
-            step()
+            with _blamed_on(target):
+                step()
         return recorder.trace()
+
+
+@contextmanager
+def _blamed_on(target: str) -> Iterator[None]:
+    """What the user's own code raises is told as theirs, and does not end the process."""
+    try:
+        yield
+    except (TonnageError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        text = f"raised {type(error).__name__}: {error}"
+        raise InputError(
+            field="MODEL",
+            value=target,
+            problem=text,
+            accepted="a function that runs",
+            hint="--debug shows where",
+        ) from error
 
 
 def _load(target: str) -> Callable[[], Any]:
@@ -62,7 +84,8 @@ def _load(target: str) -> Callable[[], Any]:
     # Its neighbours can be imported, as when Python runs the file.
     sys.path.insert(0, os.path.dirname(os.path.abspath(match["path"])))
     try:
-        spec.loader.exec_module(module)
+        with _blamed_on(target):
+            spec.loader.exec_module(module)
     finally:
         sys.path.pop(0)
     function = getattr(module, match["function"], None)

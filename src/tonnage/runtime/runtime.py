@@ -251,6 +251,10 @@ def with_habits(runtime: Runtime, habits: Iterable[tuple[str, str]]) -> Runtime:
                 problem="is not a habit",
                 accepted=", ".join(habit_names()),
             )
+        if name in changes:
+            raise InputError(
+                field="habit", value=name, problem="is given twice", accepted="one value"
+            )
         changes[name] = _parse_habit(name, text, hints[name])
     return dataclasses.replace(runtime, **changes)  # type: ignore[arg-type]
 
@@ -267,9 +271,10 @@ def _parse_habit(name: str, text: str, hint: object) -> object:
             return truth[text.lower()]
         accepted = "true or false"
     elif hint is int:
-        if text.isascii() and text.isdigit() and len(text) <= 15:
+        least = 1 if name == "vocab_multiple" else 0
+        if text.isascii() and text.isdigit() and len(text) <= 15 and int(text) >= least:
             return int(text)
-        accepted = "a whole number, 0 or more"
+        accepted = f"a whole number, {least} or more"
     elif hint is float:
         try:
             value = float(text)

@@ -27,22 +27,22 @@ def ran(row: Row) -> bool:
 
 def memory_bytes(row: Row) -> float | None:
     """The measured peak, where its counter is known."""
-    size = row.number("mem_gib")
+    size = row.measured("mem_gib")
     known = row.text("counter") in COUNTERS and ran(row) and is_complete(row)
-    return size * GIB if size and size > 0 and known else None
+    return size * GIB if size and known else None
 
 
 def step_seconds(row: Row) -> float | None:
     """The measured time of a step: given, or from the tokens per second of one GPU."""
     if not (ran(row) and is_complete(row)):
         return None
-    seconds = row.number("step_time_s")
-    if seconds and seconds > 0:
+    seconds, rate = row.measured("step_time_s"), row.measured("tok_s_gpu")
+    if seconds:
         return seconds
-    rate = row.number("tok_s_gpu")
-    if not rate or rate <= 0 or not row.number("gbs"):
+    batch, length = row.measured("gbs"), row.measured("seq_len")
+    if not (rate and batch and length):
         return None
-    return row.count("gbs") * row.count("seq_len") / (rate * row.count("num_gpus", 1))
+    return batch * length / (rate * (row.measured("num_gpus") or 1.0))
 
 
 def fits(row: Row) -> bool | None:

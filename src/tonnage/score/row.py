@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tonnage.errors import InputError, TonnageError
+from tonnage.files import read_bounded
 
 LARGEST_FILE = 64 * 2**20
 LARGEST_FIELD = 16_384
@@ -87,6 +89,14 @@ class Row:
             )
         return value
 
+    def measured(self, column: str) -> float | None:
+        """A measured figure over 0; None where the cell is anything else."""
+        try:
+            value = self.number(column)
+        except InputError:
+            return None
+        return value if value and value > 0 else None
+
     def count(self, column: str, default: int | None = None, most: int = LARGEST_COUNT) -> int:
         """A cell as a whole number from 1 to ``most``.
 
@@ -125,9 +135,9 @@ def read_rows(path: Path) -> tuple[Row, ...]:
                 problem="is too large",
                 accepted=f"up to {LARGEST_FILE} bytes",
             )
-        with path.open(encoding="utf-8", newline="") as file:
-            return _parse(path, csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        content = read_bounded(str(path), LARGEST_FILE).decode("utf-8")
+        return _parse(path, csv.DictReader(io.StringIO(content, newline="")))
+    except (OSError, ValueError, csv.Error) as error:
         if isinstance(error, TonnageError):
             raise
         raise InputError(
