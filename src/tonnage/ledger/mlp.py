@@ -53,14 +53,7 @@ def feed_forward(
         ups.extend(done)
         wide.append(tensor)
     activated = wide[0].cast(f"{name}.activated", setting.format)
-    activation = Operation(
-        name=f"{name}.activation",
-        kind="elementwise",
-        inputs=tuple(wide),
-        outputs=(activated,),
-        saves=(*wide, *_kept_by_activation(setting, spec, name, wide[0])),
-        modules=(*modules, "activation"),
-    )
+    activation = _activation(setting, spec, name, tuple(wide), activated, modules)
     down = Linear(
         name=f"{name}.down",
         width_in=spec.intermediate,
@@ -79,11 +72,34 @@ def feed_forward(
         group=rows.group,
     )
     downs, output = linear(setting, down, after)
-    return (*ups, activation, *downs), output
+    return (*ups, *activation, *downs), output
 
 
-def _kept_by_activation(setting: Setting, spec: MLP, name: str, gate: Tensor) -> tuple[Tensor, ...]:
-    """An activation and product written apart keep the activation's output for the product."""
-    if spec.gated and setting.runtime.activation == "eager":
-        return (gate.cast(f"{name}.gate_activated", setting.format),)
-    return ()
+def _activation(
+    setting: Setting,
+    spec: MLP,
+    name: str,
+    wide: tuple[Tensor, ...],
+    activated: Tensor,
+    modules: tuple[str, ...],
+) -> Operations:
+    """The activation of the gate and its product with the rest, in one kernel or in two.
+
+    Two kernels keep the activation's output for the product's gradient.
+    """
+    modules = (*modules, "activation")
+
+    def kernel(part: str, reads: tuple[Tensor, ...], writes: Tensor) -> Operation:
+        return Operation(
+            name=f"{name}.{part}",
+            kind="elementwise",
+            inputs=reads,
+            outputs=(writes,),
+            saves=reads,
+            modules=modules,
+        )
+
+    if not (spec.gated and setting.runtime.activation == "eager"):
+        return (kernel("activation", wide, activated),)
+    gate = wide[0].cast(f"{name}.gate_activated", setting.format)
+    return kernel("activation", wide[:1], gate), kernel("product", (gate, *wide[1:]), activated)

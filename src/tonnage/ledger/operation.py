@@ -108,6 +108,11 @@ class Operation:
         frames: tensors that the calling code still refers to until this operation is done.
         passes_gradient: the gradient of its output is that of its inputs, without a copy.
         into_buffer: its outputs lie in a buffer that stays.
+        outputs_joined: its outputs are views of one storage.
+        gradients_joined: the gradients of its inputs are written as one tensor.
+        gradient_into: the saved tensor that the gradient of its input overwrites.
+        scratch: tensors that live while the forward kernel runs.
+        scratch_backward: tensors that live while the backward kernel runs.
     """
 
     name: str
@@ -124,6 +129,11 @@ class Operation:
     frames: tuple[Tensor, ...] = ()
     passes_gradient: bool = False
     into_buffer: bool = False
+    outputs_joined: bool = False
+    gradients_joined: bool = False
+    gradient_into: str | None = None
+    scratch: tuple[Tensor, ...] = ()
+    scratch_backward: tuple[Tensor, ...] = ()
 
 
 Operations: TypeAlias = tuple[Operation, ...]

@@ -47,6 +47,10 @@ class Runtime:
             before the product.
         qkv: ``fused``: one projection, whose storage lives as long as any of q, k and v;
             ``separate``: three.
+        gate_up: ``fused``: gate and up are views of one product; ``separate``: two.
+        rotary: turned queries and keys are new tensors (``out-of-place``), or keys and values
+            are ``packed`` first: see `tonnage.ledger.rotary`.
+        embedding_mask: rows of other ranks' tokens are zeroed ``in-place`` or in a ``copy``.
         softmax: unfused attention keeps probabilities in ``compute`` format, or also in ``fp32``.
         attention_output_copies: further saved copies of the attention output (a transposed
             copy made for FlashAttention-2 in Megatron's layout).
@@ -85,6 +89,9 @@ class Runtime:
     norm_statistics: bool = True
     activation: Literal["fused", "eager"] = "fused"
     qkv: Literal["fused", "separate"] = "separate"
+    gate_up: Literal["fused", "separate"] = "separate"
+    rotary: Literal["out-of-place", "packed"] = "out-of-place"
+    embedding_mask: Literal["in-place", "copy"] = "in-place"
     softmax: Literal["compute", "fp32"] = "compute"
     attention_output_copies: int = 0
     autocast: bool = False
