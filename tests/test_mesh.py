@@ -16,7 +16,11 @@ from tonnage.mesh import (
     Axis,
     Mesh,
     axes,
+    axis_link,
     crosses,
+    group_link,
+    launch,
+    ranks,
     ranks_inside,
     ring_link,
     slowest_link,
@@ -205,3 +209,75 @@ def test_symbols_give_the_formula() -> None:
 
 def test_an_axis_knows_its_span() -> None:
     assert Axis(name="dp", size=4, stride=8).span == 32
+
+
+def test_ranks_as_torchrun_numbers_them() -> None:
+    cluster = Cluster.of(find_device("H100"), 16)
+    placed = list(ranks(cluster, Mesh(tp=4, dp=2, pp=2)))
+    assert [rank.rank for rank in placed] == list(range(16))
+    assert [(rank.node, rank.local_rank) for rank in placed] == [
+        (node, local) for node in range(2) for local in range(8)
+    ]
+    ninth = placed[9]
+    assert {name: place.position for name, place in ninth.axes.items() if place.position} == {
+        "tp": 1,
+        "pp": 1,
+        "edp": 1,
+    }
+    assert list(ninth.axes["tp"].members) == [8, 9, 10, 11]
+    assert list(ninth.axes["pp"].members) == [1, 9]
+    assert ninth.axes["tp"].link == cluster.scale_up
+    assert ninth.axes["pp"].link == cluster.network
+    assert ninth.axes["cp"].link is None
+
+
+def test_what_torchrun_is_told() -> None:
+    told = launch(Cluster.of(find_device("H100"), 16))
+    assert (told.nnodes, told.nproc_per_node, told.world_size) == (2, 8, 16)
+    assert told.command == (
+        "torchrun --nnodes 2 --nproc-per-node 8 "
+        '--node-rank "$NODE_RANK" --master-addr "$MASTER_ADDR" --master-port 29500'
+    )
+    assert launch(Cluster.of(find_device("H100"), 3)).nproc_per_node == 3
+
+
+def test_ranks_of_another_world_are_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        ranks(H100, Mesh(tp=4))
+    assert caught.value.message == (
+        "gpus: 64 is not the number of ranks: tp * cp * dp * pp = 4 (accepted: 4)"
+    )
+    with pytest.raises(InputError, match="rank: 64 is none of the 64 ranks"):
+        list(ranks(H100, Mesh(dp=64), [64]))
+
+
+def test_one_rank_of_millions_costs_no_more_than_one() -> None:
+    cluster = Cluster.of(find_device("H100"), 8_000_000)
+    (last,) = ranks(cluster, Mesh(tp=8, dp=1_000_000), [7_999_999])
+    assert (last.node, last.local_rank) == (999_999, 7)
+    assert len(last.axes["dp"].members) == 1_000_000
+
+
+@given(mesh=meshes())
+def test_the_group_of_a_rank_is_the_one_that_holds_it(mesh: Mesh) -> None:
+    for name in mesh.axes:
+        for group in mesh.groups(name):
+            assert all(list(mesh.group(name, rank)) == group for rank in group)
+
+
+@given(mesh=meshes(), domain=st.sampled_from([1, 2, 3, 4, 6, 8, 72]))
+def test_the_link_of_an_axis_is_the_slowest_of_its_groups(mesh: Mesh, domain: int) -> None:
+    cluster = Cluster.of(find_device("H100"), 1).override(
+        gpus_per_node=mesh.world, gpus=mesh.world, scale_up_domain=domain
+    )
+    for name, axis in mesh.axes.items():
+        links = {
+            link
+            for group in mesh.groups(name)
+            if (link := group_link(range(group[0], group[-1] + 1, axis.stride), cluster))
+        }
+        found = axis_link(axis, cluster)
+        if axis.size == 1:
+            assert found is None
+        else:
+            assert found == (cluster.network if cluster.network in links else cluster.scale_up)

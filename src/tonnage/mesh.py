@@ -12,14 +12,20 @@ edp, pp. Both have pp outermost, so a pipeline stage holds the same ranks in bot
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 
 from tonnage.algebra import Number, exact_div, maximum, minimum, where
 from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.link import Link
 from tonnage.errors import InputError
 
 DENSE_GRID = ("tp", "cp", "dp", "pp")
 EXPERT_GRID = ("etp", "ep", "edp", "pp")
+
+MASTER_PORT = 29500
+"""Where the ranks of a job meet, unless ``--master-port`` says otherwise: torchrun's default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +199,12 @@ class Mesh:
         """The rank at these coordinates of the dense grid."""
         return tp + self.tp * (cp + self.cp * (dp + self.dp * pp))
 
+    def group(self, name: str, rank: int) -> range:
+        """The group of one rank along an axis, in the axis' order."""
+        axis = self.axes[name]
+        first = rank - rank // axis.stride % axis.size * axis.stride
+        return range(first, first + axis.span, axis.stride)
+
     def groups(self, name: str) -> list[list[int]]:
         """All groups along an axis, by first rank; each in the axis' order."""
         axis = self.axes[name]
@@ -205,3 +217,134 @@ class Mesh:
     def stage_first_rank(self, stage: int) -> int:
         """The lowest rank of a pipeline stage."""
         return self.rank(pp=stage)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Membership:
+    """A rank's place on one axis.
+
+    Attributes:
+        position: which of the group it is: the rank inside the group.
+        members: the ranks of the group, in the axis' order.
+        link: what the group must cross: the scale-up link where all are in one domain,
+            else the network; None for a group of one, which sends nothing.
+    """
+
+    position: int
+    members: range
+    link: Link | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rank:
+    """One process of a job, as torchrun numbers them.
+
+    Attributes:
+        rank: RANK, from 0 over all nodes.
+        local_rank: LOCAL_RANK, from 0 in its node; also the index of its device.
+        node: GROUP_RANK, the index of its node.
+        axes: its place on every axis of both grids, and on ``dp_cp``.
+    """
+
+    rank: int
+    local_rank: int
+    node: int
+    axes: Mapping[str, Membership]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """What torchrun is told, on every node the same but for the node's own index.
+
+    Attributes:
+        nnodes: hosts.
+        nproc_per_node: processes, and so devices, in each.
+        master_port: the port on node 0; its host is MASTER_ADDR, which only a site knows.
+    """
+
+    nnodes: int
+    nproc_per_node: int
+    master_port: int = MASTER_PORT
+
+    @property
+    def world_size(self) -> int:
+        """WORLD_SIZE: all processes."""
+        return self.nnodes * self.nproc_per_node
+
+    @property
+    def command(self) -> str:
+        """The launch line, with what differs from site to site as variables of the shell."""
+        return (
+            f"torchrun --nnodes {self.nnodes} --nproc-per-node {self.nproc_per_node} "
+            f'--node-rank "$NODE_RANK" --master-addr "$MASTER_ADDR" '
+            f"--master-port {self.master_port}"
+        )
+
+
+def launch(cluster: Cluster) -> Launch:
+    """How a job on a whole cluster is launched: a process for every device."""
+    return Launch(nnodes=cluster.nodes, nproc_per_node=min(cluster.gpus, cluster.gpus_per_node))
+
+
+def ranks(cluster: Cluster, mesh: Mesh, wanted: Iterable[int] | None = None) -> Iterator[Rank]:
+    """The ranks of a mesh on a cluster, one by one: a large cluster has millions.
+
+    RANK is ``node * nproc_per_node + local_rank``, as torchrun numbers processes, so that
+    a node's ranks are neighbours and the fastest axis stays inside a node.
+
+    Args:
+        cluster: where the job runs.
+        mesh: the grid of its ranks.
+        wanted: which ranks; None: all.
+
+    Raises:
+        InputError: the mesh has another number of ranks than the cluster devices, or one
+            that is wanted does not exist.
+    """
+    if mesh.world != cluster.gpus:
+        raise InputError(
+            field="gpus",
+            value=cluster.gpus,
+            problem=f"is not the number of ranks: tp * cp * dp * pp = {mesh.world}",
+            accepted=str(mesh.world),
+        )
+    return _ranks(cluster, mesh, range(mesh.world) if wanted is None else wanted)
+
+
+def _ranks(cluster: Cluster, mesh: Mesh, wanted: Iterable[int]) -> Iterator[Rank]:
+    per_node = launch(cluster).nproc_per_node
+    for rank in wanted:
+        place = mesh.coordinates(rank)
+        memberships = {}
+        for name, position in place.items():
+            members = mesh.group(name, rank)
+            link = group_link(members, cluster)
+            memberships[name] = Membership(position=position, members=members, link=link)
+        yield Rank(rank=rank, local_rank=rank % per_node, node=rank // per_node, axes=memberships)
+
+
+def group_link(members: range, cluster: Cluster) -> Link | None:
+    """The link that one group must cross; None for a group of one."""
+    if len(members) == 1:
+        return None
+    domain = cluster.scale_up_domain
+    together = members[0] // domain == members[-1] // domain
+    return cluster.scale_up if together else cluster.network
+
+
+def axis_link(axis: Axis, cluster: Cluster) -> Link | None:
+    """The slowest link that any group along an axis must cross, counted group by group.
+
+    Unlike `slowest_link`, which takes domains to hold whole blocks, this sees a group of
+    six that straddles two nodes of eight. Of blocks only as many are looked at as differ
+    in where they start inside a domain.
+    """
+    size, stride, domain = int(axis.size), int(axis.stride), cluster.scale_up_domain
+    if size == 1:
+        return None
+    reach = (size - 1) * stride
+    blocks = min(cluster.gpus // (size * stride), domain // math.gcd(size * stride, domain))
+    starts = (block * size * stride % domain for block in range(blocks))
+    # The last of a block's groups starts `stride - 1` later, or some group at a domain's end.
+    crosses_border = any(min(start + stride - 1, domain - 1) + reach >= domain for start in starts)
+    return cluster.network if crosses_border else cluster.scale_up

@@ -34,6 +34,9 @@ class MoE:
         shared: the MLP that every token visits beside the routed ones, or None.
         shared_gate: the shared expert's output is scaled by a learnt gate (Qwen2-MoE).
         router_bias: the router projection has a bias.
+        latent: width that tokens are projected to before they are sent to the experts, and
+            back from (Nemotron 3 Super); None: experts read the hidden state.
+        latent_bias: biases on these two projections.
     """
 
     experts: int
@@ -42,6 +45,8 @@ class MoE:
     shared: MLP | None = None
     shared_gate: bool = False
     router_bias: bool = False
+    latent: int | None = None
+    latent_bias: bool = False
 
 
 FeedForward: TypeAlias = MLP | MoE

@@ -14,6 +14,7 @@ from cyclopts import App
 
 from tonnage.cli.help import PlainHelp
 from tonnage.cli.output import make_readable
+from tonnage.cli.stdin import hide_hyphens
 from tonnage.version import __version__
 
 _ABOUT = """Weighs a training run before it is launched: memory, FLOPs, communication and time.
@@ -97,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     try:
-        result = make_app()(words)
+        result = make_app()(hide_hyphens(words))
     except SystemExit as stop:  # the installer of completions exits by itself
         return stop.code if isinstance(stop.code, int) else 1
     return result if isinstance(result, int) else 0

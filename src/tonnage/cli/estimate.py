@@ -10,6 +10,7 @@ from cyclopts import Group, Parameter
 from tonnage.cli.flags import plan_changes, with_plan_flags
 from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
+from tonnage.cli.stdin import show_hyphen
 from tonnage.plan import Plan
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def estimate(
     cluster = parse_cluster(gpus, field="gpus")
     plan = _plan(plan_file, plan_changes(flags))
     within = limits.read()
-    architecture = load(model)
+    architecture = load(show_hyphen(model))
     if explain is not None:
         from tonnage.estimation import explain as explain_row
 
@@ -77,12 +78,12 @@ def _plan(path: str | None, changes: dict[str, Any]) -> Plan:
         return Plan(**changes)
     from tonnage.cli.plan_file import read_plan
 
-    return dataclasses.replace(read_plan(path), **changes)
+    return dataclasses.replace(read_plan(show_hyphen(path)), **changes)
 
 
 def _show(answer: Estimate, *, as_json: bool) -> int:
     if as_json:
-        print_json(answer.to_dict())
+        print_json({"schema_version": answer.schema_version, **answer.to_dict()})
     else:
         from tonnage.report.estimate import print_estimate
 

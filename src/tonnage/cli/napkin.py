@@ -7,6 +7,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from tonnage.cli.output import JsonFlag, print_json
+from tonnage.cli.stdin import show_hyphen
 
 napkin = App(
     name="napkin",
@@ -54,7 +55,7 @@ def train_time(
         parse_cluster(gpus, field="gpus"),
         parse_fraction(mfu, field="mfu"),
         dtype=dtype,
-        architecture=None if model is None else load(model),
+        architecture=None if model is None else load(show_hyphen(model)),
         seq=None if seq is None else whole("seq", seq.strip()),
     )
     if as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -24,7 +25,7 @@ def read_plan(path: str) -> Plan:
 
     Args:
         path: a file of plan fields, TOML if its name ends so and JSON if not; or one that
-            holds an estimate, of which the plan is taken.
+            holds an estimate, of which the plan is taken; ``-`` for stdin.
 
     Raises:
         InputError: the file cannot be read, or a field of it is not one of a plan.
@@ -40,8 +41,11 @@ def read_plan(path: str) -> Plan:
 
 def _read(path: str) -> bytes:
     try:
-        with Path(path).expanduser().open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
+        if path == "-":
+            content = sys.stdin.buffer.read(LARGEST_FILE + 1)
+        else:
+            with Path(path).expanduser().open("rb") as file:
+                content = file.read(LARGEST_FILE + 1)
     except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; no home folder
         reason = error.strerror if isinstance(error, OSError) else None
         raise _refuse(path, f"cannot be read: {reason or 'no such name'}") from None

@@ -1,19 +1,25 @@
 """What a run runs on: `Device`, `Link`, `Cluster`, and a catalog with sources."""
 
-from tonnage.cluster.catalog import DEVICES
+from tonnage.cluster.catalog import DEVICES, LINKS
 from tonnage.cluster.cluster import LARGEST_CLUSTER, Cluster
 from tonnage.cluster.device import Device
-from tonnage.cluster.find import find_device
+from tonnage.cluster.files import load_cluster_file, load_device_file, override_link
+from tonnage.cluster.find import find_device, find_link
 from tonnage.cluster.link import Link
 from tonnage.cluster.parse import parse_cluster, parse_clusters
 
 __all__ = [
     "DEVICES",
     "LARGEST_CLUSTER",
+    "LINKS",
     "Cluster",
     "Device",
     "Link",
     "find_device",
+    "find_link",
+    "load_cluster_file",
+    "load_device_file",
+    "override_link",
     "parse_cluster",
     "parse_clusters",
 ]

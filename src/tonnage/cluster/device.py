@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tonnage.cluster.link import Link
 from tonnage.dtype import DType, dtype
@@ -14,9 +15,14 @@ from tonnage.errors import InputError
 class Device:
     """An accelerator, as its maker publishes it.
 
+    What is not published is None or absent; `published` and `peak_flops` ask for a figure
+    and raise where there is none.
+
     Attributes:
         name: the name that Tonnage prints.
         vendor: who makes it.
+        architecture: what its kernels are compiled for: a compute capability (``sm90``),
+            a target of LLVM (``gfx942``), or else the maker's name of the generation.
         memory_bytes: nominal memory, as in its name: 80e9 for an "80GB" part.
         usable_bytes: what the driver reports as total (``torch.cuda`` calls it
             ``total_memory``). It can exceed the nominal figure: an "80GB" A100 has
@@ -24,8 +30,9 @@ class Device:
         bandwidth: bytes per second between the device and its memory.
         peak: dense FLOP/s by the ``peak`` key of a `DType`; integer formats count
             operations. A figure that is not published is absent.
-        tdp_watts: the power limit it is sold with.
-        multiprocessors: streaming multiprocessors, compute units or AI cores.
+        tdp_watts: the power limit it is sold with; None where none is published.
+        multiprocessors: streaming multiprocessors, compute units or cores; None where
+            their number is not published.
         scale_up: the link inside a scale-up domain.
         scale_up_domain: devices that this link joins. Usually those of a node; 72 in a
             GB200 NVL72 rack, whose nodes have 4.
@@ -46,8 +53,6 @@ class Device:
     usable_bytes: int
     bandwidth: float
     peak: Mapping[str, float] = field(hash=False)
-    tdp_watts: int
-    multiprocessors: int
     scale_up: Link
     scale_up_domain: int
     gpus_per_node: int
@@ -55,6 +60,9 @@ class Device:
     context_bytes: int
     source: str
     sources: Mapping[str, str] = field(hash=False)
+    architecture: str = ""
+    tdp_watts: int | None = None
+    multiprocessors: int | None = None
     aliases: tuple[str, ...] = ()
 
     def peak_flops(self, number_format: str | DType, *, field: str = "dtype") -> float:
@@ -79,6 +87,30 @@ class Device:
                 accepted=", ".join(self.peak),
             )
         return rate
+
+    def published(self, figure: Literal["tdp_watts", "multiprocessors"]) -> int:
+        """A figure that some makers keep to themselves.
+
+        Raises:
+            InputError: where this device's does.
+        """
+        value: int | None = getattr(self, figure)
+        if value is None:
+            raise InputError(
+                field=figure,
+                value=self.name,
+                problem="has no published figure",
+                hint="a device file can give one",
+            )
+        return value
+
+    def ridge(self, number_format: str | DType, *, field: str = "dtype") -> float:
+        """FLOP per byte of memory traffic at which the peak and the bandwidth meet.
+
+        Raises:
+            InputError: as `peak_flops`.
+        """
+        return self.peak_flops(number_format, field=field) / self.bandwidth
 
     def source_of(self, figure: str) -> str:
         """Where a figure comes from, by the name of its attribute."""

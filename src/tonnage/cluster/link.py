@@ -19,12 +19,14 @@ class Link:
             sheets of NVLink quote both directions together, so theirs is twice this.
         latency: seconds that one hop of a collective takes beside its bytes.
         source: where both figures come from.
+        aliases: other names.
     """
 
     name: str
     bandwidth: float
     latency: float
     source: str
+    aliases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that the link carries something, and not before it was sent."""

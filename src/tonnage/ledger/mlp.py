@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tonnage.algebra import Number
 from tonnage.arch import MLP
 from tonnage.ledger.linear import Linear, Rows, gather, linear, scatter
 from tonnage.ledger.operation import Operation, Operations, Tensor
@@ -32,11 +33,20 @@ def mlp(
 
 
 def feed_forward(
-    setting: Setting, spec: MLP, rows: Rows, *, name: str, module: str
+    setting: Setting, spec: MLP, rows: Rows, *, name: str, module: str, width: Number | None = None
 ) -> tuple[Operations, Tensor]:
-    """Up, activation, down, on whatever rows and weights the caller names."""
+    """Up, activation, down, on whatever rows and weights the caller names.
+
+    Args:
+        setting: the run.
+        spec: widths and activation.
+        rows: what it reads, and who shares it.
+        name: prefix of its operations and tensors.
+        module: name under which recomputation may pick the whole block.
+        width: width of what it reads and writes; None: the hidden size.
+    """
     modules = (module,)
-    hidden = setting.architecture.hidden
+    hidden = setting.architecture.hidden if width is None else width
     ups: list[Operation] = []
     wide: list[Tensor] = []
     for part in ("gate", "up") if spec.gated else ("up",):

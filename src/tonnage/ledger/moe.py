@@ -43,12 +43,40 @@ def moe(setting: Setting, spec: MoE, normed: Tensor) -> tuple[Operations, Tensor
         copies=exact_div(spec.experts, setting.ep),
         group="expert",
     )
-    experts, output = feed_forward(setting, spec.expert, rows, name="moe.expert", module=MODULE)
-    branch = Tensor(name="moe.combined", elements=normed.elements, format=setting.format)
-    combined = _combine(setting, route, output, branch)
+    width = _width(setting, spec)
+    experts, output = feed_forward(
+        setting, spec.expert, rows, name="moe.expert", module=MODULE, width=width
+    )
+    inward, sent = _latent(setting, spec, normed, "moe.latent_down")
+    combined = Tensor(
+        name="moe.combined", elements=setting.shard_tokens * width, format=setting.format
+    )
+    way = (*_dispatch(setting, route, sent), *experts, *_combine(setting, route, output, combined))
+    outward, branch = _latent(setting, spec, combined, "moe.latent_up")
     shared, branch = _add_shared(setting, spec, normed, branch)
-    way = _dispatch(setting, route, normed)
-    return (*routing, *way, *experts, *combined, *shared), branch
+    return (*routing, *inward, *way, *outward, *shared), branch
+
+
+def _width(setting: Setting, spec: MoE) -> Number:
+    """Width of a token on its way to the experts."""
+    return setting.architecture.hidden if spec.latent is None else spec.latent
+
+
+def _latent(setting: Setting, spec: MoE, read: Tensor, name: str) -> tuple[Operations, Tensor]:
+    """The projection to the experts' latent or back, which every rank does for its tokens."""
+    if spec.latent is None:
+        return (), read
+    widths = (setting.architecture.hidden, spec.latent)
+    wide_in, wide_out = widths if name == "moe.latent_down" else widths[::-1]
+    part = Linear(
+        name=name,
+        width_in=wide_in,
+        width_out=wide_out,
+        bias=spec.latent_bias,
+        target="latent_proj",
+        modules=(MODULE,),
+    )
+    return linear(setting, part, Rows(read=read, kept=read, tokens=setting.shard_tokens, degree=1))
 
 
 def routed_tokens(setting: Setting, spec: MoE) -> Number:
@@ -121,10 +149,10 @@ class _Route:
 
 
 def _route(setting: Setting, spec: MoE, arriving: Number) -> _Route:
-    hidden = setting.architecture.hidden
+    width = _width(setting, spec)
 
     def copies(name: str, rows: Number) -> Tensor:
-        return Tensor(name=f"moe.{name}", elements=rows * hidden, format=setting.format)
+        return Tensor(name=f"moe.{name}", elements=rows * width, format=setting.format)
 
     several = where(exact_div(spec.experts, setting.ep) > 1, 1, 0)
     return _Route(

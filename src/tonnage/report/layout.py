@@ -46,7 +46,8 @@ def ascii_only(screen: Console) -> bool:
 def heading(screen: Console, title: str, detail: str = "") -> None:
     """A blank line and a title."""
     screen.print()
-    screen.print(Text.assemble((title, "bold"), (f"  {detail}" if detail else "", "dim")))
+    text = Text.assemble((title, "bold"), (f"  {detail}" if detail else "", "dim"))
+    print_block(screen, text, indent=0)
 
 
 def grid(*columns: Column, gap: int = 2) -> Table:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from tonnage.quantity import GIB, format_count, format_percent
 from tonnage.report.bars import gauge
-from tonnage.report.layout import ascii_only, bar_rows, facts, heading, listing
+from tonnage.report.layout import INDENT, ascii_only, bar_rows, facts, heading, listing, print_block
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,32 +34,30 @@ def print_verdict(screen: Console, answer: Estimate) -> None:
     size = f"{format_count(model.parameters)} parameters{active}"
     nodes = f"{cluster.nodes} node{'s' if cluster.nodes > 1 else ''}"
     name = Text.assemble((model.name, "bold"), " ", (word, f"bold {style}"))
-    screen.print(name + Text(f" on {cluster.gpus} x {cluster.device}"))
-    screen.print(Text(f"{size}; {nodes} of {cluster.gpus_per_node}", "dim"))
-    screen.print(Text(_plan(answer), "dim"))
+    print_block(screen, name + Text(f" on {cluster.gpus} x {cluster.device}"), indent=0)
+    for line in (f"{size}; {nodes} of {cluster.gpus_per_node}", _plan(answer)):
+        print_block(screen, Text(line, "dim"), indent=0)
     screen.print()
-    share = peak / capacity
-    width = min(screen.width, 80) - 4 - len(" 100.0%")
-    filled, empty = gauge(share, width, ascii_only=ascii_only(screen))
-    screen.print(
-        Text.assemble("  ", (filled, style), (empty, "dim"), f" {format_percent(share):>6}")
-    )
+    print_block(screen, _gauge(screen, peak / capacity, style))
     room = (
         f"headroom {gib(memory.headroom_bytes)} GiB"
         if answer.fits
         else f"{gib(-memory.headroom_bytes)} GiB too much"
     )
-    screen.print(
-        Text.assemble(
-            f"  peak {gib(peak)} of {gib(capacity)} GiB, ",
-            (room, f"bold {style}"),
-            f"; range {_range(answer)} GiB",
-        )
-    )
+    peaks = (f"peak {gib(peak)} of {gib(capacity)} GiB, ", (room, f"bold {style}"))
+    print_block(screen, Text.assemble(*peaks, f"; range {_range(answer)} GiB"))
     place = f", stage {memory.worst_stage} of {len(memory.stages)}" if _staged(answer) else ""
-    screen.print(f"  at: {memory.peak_instant}, on rank {memory.worst_rank}{place}")
+    print_block(screen, f"at: {memory.peak_instant}, on rank {memory.worst_rank}{place}")
     if memory.range_bytes[0] <= capacity < memory.range_bytes[1]:
-        screen.print(Text("  too close to call: the range crosses the capacity", "bold yellow"))
+        warning = "too close to call: the range crosses the capacity"
+        print_block(screen, Text(warning, "bold yellow"))
+
+
+def _gauge(screen: Console, share: float, style: str) -> Text:
+    """How much of the capacity the peak takes."""
+    width = min(screen.width, 80) - 2 * INDENT - len(" 100.0%")
+    filled, empty = gauge(share, width, ascii_only=ascii_only(screen))
+    return Text.assemble((filled, style), (empty, "dim"), f" {format_percent(share):>6}")
 
 
 def print_peak(screen: Console, answer: Estimate) -> None:

@@ -46,10 +46,9 @@ def print_max_parameters(answer: MaxParameters, screen: Console | None = None) -
     chosen = answer.chosen
     how = f"at {chosen.bytes_per_parameter:g} bytes a parameter"
     recipe = f" ({chosen.recipe}: {chosen.summary})" if chosen.recipe else f" ({chosen.summary})"
-    screen.print(
-        Text.assemble((f"{format_count(answer.parameters)} parameters", "bold cyan"), f" {how}")
-        + Text(recipe, "dim")
-    )
+    parameters = f"{format_count(answer.parameters)} parameters"
+    line = Text.assemble((parameters, "bold cyan"), f" {how}", (recipe, "dim"))
+    print_block(screen, line, indent=0)
     _print_formula(screen, answer.formula, answer.worked)
     heading(screen, "Recipes")
     listing(

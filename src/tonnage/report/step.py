@@ -64,7 +64,7 @@ def print_flops(screen: Console, answer: Estimate) -> None:
                 "hardware, per step",
                 flops.hardware_per_step,
                 flops.hardware_per_step_causal,
-                "with what recomputation repeats",
+                "with recomputation",
             ),
             ("MFU", format_percent(step.mfu), format_percent(step.mfu_causal), "model / peak"),
             ("HFU", format_percent(step.hfu), format_percent(step.hfu_causal), "hardware / peak"),
@@ -114,7 +114,7 @@ def print_run(screen: Console, answer: Estimate) -> None:
         (
             ("tokens", format_count(run.tokens), ""),
             ("steps", f"{run.steps:,}", ""),
-            ("days", f"{run.days:,.2f}", format_seconds(run.seconds)),
+            ("days", f"{run.days:,.2f}", f"at {format_seconds(answer.step.seconds)} a step"),
             ("GPU-hours", f"{run.gpu_hours:,.0f}", f"of {answer.cluster.gpus} GPUs"),
         ),
     )

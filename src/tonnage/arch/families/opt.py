@@ -27,7 +27,7 @@ def read(keys: Keys) -> Architecture:
     width = keys.optional_count("word_embed_proj_dim") or facts.hidden
     return replace(
         facts,
-        learned_positions=facts.max_positions + POSITION_OFFSET,
+        learned_positions=keys.count("max_position_embeddings") + POSITION_OFFSET,
         embedding_width=None if width == facts.hidden else width,
     )
 

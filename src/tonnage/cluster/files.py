@@ -1,0 +1,237 @@
+"""Clusters and devices from TOML: what is not in the catalog, or differs from it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tonnage.cluster.cluster import Cluster
+from tonnage.cluster.device import Device
+from tonnage.cluster.find import find_device, find_link
+from tonnage.cluster.link import Link
+from tonnage.dtype import DTYPES
+from tonnage.errors import InputError
+from tonnage.quantity import MIB, parse_bytes, parse_count, parse_seconds
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+
+    from tonnage.cluster.schema import ClusterFile, LinkFile
+
+    Model = TypeVar("Model", bound=BaseModel)
+
+LARGEST_FILE = MIB
+_CONTEXT = 500 * MIB
+_PEAK_KEYS = tuple(dict.fromkeys(entry.peak for entry in DTYPES))
+_LINK_KEYS = ("bandwidth", "latency", "name")
+_A_RATE = "a rate, such as 50GB/s or 400Gb/s"
+
+
+def load_cluster_file(path: str | Path) -> Cluster:
+    """The cluster that a TOML file describes.
+
+    ``device`` and ``gpus`` must be there. ``gpus_per_node``, ``scale_up_domain``,
+    ``scale_up`` and ``network`` are the device's where they are not given. A link is a
+    name of the catalog or a table, ``{bandwidth = "50GB/s", latency = "5us"}``, and
+    ``network_bandwidth``, ``network_latency``, ``scale_up_bandwidth`` and
+    ``scale_up_latency`` change one figure of it. A ``device`` that ends in ``.toml`` is a
+    device file beside this one.
+
+    Raises:
+        InputError: the file cannot be read, or a key of it is unknown or makes no sense.
+    """
+    from tonnage.cluster.schema import ClusterFile  # imports pydantic, which only files need
+
+    file = Path(path)
+    given = _validated(ClusterFile, _read(file), kind="cluster file")
+    device = _device_of(given.device, beside=file)
+    gpus = given.gpus if isinstance(given.gpus, int) else parse_count(given.gpus, field="gpus")
+    usual = Cluster.of(device, 1)
+    cluster = usual.override(gpus=gpus, gpus_per_node=given.gpus_per_node or usual.gpus_per_node)
+    return cluster.override(
+        scale_up_domain=given.scale_up_domain or cluster.scale_up_domain,
+        scale_up=_link(given, "scale_up", device.scale_up),
+        network=_link(given, "network", device.network),
+    )
+
+
+def load_device_file(path: str | Path) -> Device:
+    """The device that a TOML file describes.
+
+    ``name``, ``memory``, ``bandwidth`` and the table ``peak`` must be there. What else a
+    device has is optional: ``usable_memory`` (by default all of it), ``tdp_watts``,
+    ``multiprocessors``, ``architecture``, ``vendor``, ``scale_up``, ``scale_up_domain``,
+    ``gpus_per_node`` (8), ``network``, ``context`` (500 MiB) and ``source``.
+
+    Raises:
+        InputError: the file cannot be read, or a key of it is unknown or makes no sense.
+    """
+    from tonnage.cluster.schema import DeviceFile
+
+    file = Path(path)
+    given = _validated(DeviceFile, _read(file), kind="device file")
+    memory = parse_bytes(given.memory, field="memory")
+    usable = given.usable_memory
+    context = given.context
+    return Device(
+        name=given.name,
+        vendor=given.vendor,
+        architecture=given.architecture,
+        memory_bytes=memory,
+        usable_bytes=memory if usable is None else parse_bytes(usable, field="usable_memory"),
+        bandwidth=_rate(given.bandwidth, field="bandwidth"),
+        peak={key: _peak(key, rate) for key, rate in given.peak.items()},
+        tdp_watts=given.tdp_watts,
+        multiprocessors=given.multiprocessors,
+        scale_up=_link_of(given.scale_up, field="scale_up"),
+        scale_up_domain=given.scale_up_domain or given.gpus_per_node,
+        gpus_per_node=given.gpus_per_node,
+        network=_link_of(given.network, field="network"),
+        context_bytes=_CONTEXT if context is None else parse_bytes(context, field="context"),
+        source=given.source or f"the device file {file.name}",
+        sources={} if context is not None else {"context_bytes": "assumed: the file gives none"},
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.expanduser().open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; no home folder
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise _refuse(path, f"cannot be read: {reason or 'no such name'}") from None
+    if len(content) > LARGEST_FILE:
+        raise _refuse(path, "is larger than 1 MiB")
+    try:
+        return tomllib.loads(content.decode())
+    except (ValueError, RecursionError) as error:
+        reason = str(error).splitlines()[0][:100]
+        raise _refuse(path, f"is not TOML: {reason}") from None
+
+
+def _refuse(path: Path, problem: str) -> InputError:
+    return InputError(
+        field="file", value=str(path), problem=problem, accepted="a TOML file of up to 1 MiB"
+    )
+
+
+def _validated(model: type[Model], data: dict[str, Any], *, kind: str) -> Model:
+    """The data as a model of pydantic; the first of its complaints as an InputError."""
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise _first_complaint(error, tuple(model.model_fields), kind) from None
+
+
+def _first_complaint(error: ValidationError, known: tuple[str, ...], kind: str) -> InputError:
+    complaints = error.errors(include_url=False)
+    # Of a link, which may be a name or a table, the complaint about a key of the table.
+    first = max(complaints, key=lambda complaint: len(_keys_of(complaint["loc"])))
+    keys = _keys_of(first["loc"])
+    value, accepted = first["input"], first["msg"].removeprefix("Input should be ")
+    problem = f"makes no sense in a {kind}"
+    if first["type"] == "extra_forbidden":
+        problem = f"is not a key of a {kind}"
+        accepted = ", ".join(known if len(keys) == 1 else _LINK_KEYS)
+    elif first["type"] == "missing":
+        value, problem, accepted = "''", "is missing", f"every {kind} has it"
+    return InputError(
+        field=".".join(keys)[:100],
+        value=value,
+        problem=problem,
+        accepted=accepted.removeprefix("a valid "),
+    )
+
+
+def _keys_of(place: tuple[int | str, ...]) -> list[str]:
+    """The keys on the way to a value, without the types that pydantic tried on it."""
+    types = ("constrained-str", "constrained-int", "constrained-float", "float", "LinkFile")
+    return [str(part) for part in place if part not in types]
+
+
+def _device_of(text: str, *, beside: Path) -> Device:
+    if text.lower().endswith(".toml"):
+        return load_device_file(beside.expanduser().parent / text)
+    return find_device(text, field="device")
+
+
+def _link(given: ClusterFile, role: str, usual: Link) -> Link:
+    """A link of a cluster, with the single figures that the file gives put over it."""
+    stated: str | LinkFile | None = getattr(given, role)
+    link = usual if stated is None else _link_of(stated, field=role)
+    return override_link(
+        link,
+        role=role,
+        bandwidth=getattr(given, f"{role}_bandwidth"),
+        latency=getattr(given, f"{role}_latency"),
+    )
+
+
+def override_link(
+    link: Link, *, role: str, bandwidth: str | None = None, latency: str | None = None
+) -> Link:
+    """A link with its bandwidth or latency, or both, as a person writes them.
+
+    Args:
+        link: the link.
+        role: ``scale_up`` or ``network``, for errors and for the name.
+        bandwidth: one device's share in one direction, such as ``50GB/s`` or ``400Gb/s``.
+        latency: of one hop, such as ``5us``.
+
+    Raises:
+        InputError: one of them is no rate or no duration.
+    """
+    if bandwidth is None and latency is None:
+        return link
+    return Link(
+        name=f"{link.name}, changed",
+        bandwidth=(
+            link.bandwidth if bandwidth is None else _rate(bandwidth, field=f"{role}_bandwidth")
+        ),
+        latency=(
+            link.latency if latency is None else parse_seconds(latency, field=f"{role}_latency")
+        ),
+        source=f"{link.source}; changed by the person who asks",
+    )
+
+
+def _link_of(stated: str | LinkFile, *, field: str) -> Link:
+    if isinstance(stated, str):
+        return find_link(stated, field=field)
+    return Link(
+        name=stated.name,
+        bandwidth=_rate(stated.bandwidth, field=f"{field}.bandwidth"),
+        latency=parse_seconds(stated.latency, field=f"{field}.latency"),
+        source="a file of the person who asks",
+    )
+
+
+def _rate(text: str, *, field: str) -> float:
+    """Bytes per second: ``50GB/s``, ``3.35TB/s``, ``400Gb/s`` (bits, an eighth of it)."""
+    amount, slash, unit = text.strip().rpartition("/")
+    if not slash or unit.strip() != "s":
+        raise InputError(field=field, value=text, problem="is not a rate", accepted=_A_RATE)
+    amount = amount.strip()
+    # A small b after a prefix is a bit, as networks are quoted.
+    if amount.endswith("b") and amount[-2:-1] in ("M", "G", "T"):
+        return parse_bytes(f"{amount[:-1]}B", field=field) / 8
+    return float(parse_bytes(amount, field=field))
+
+
+def _peak(key: str, rate: str | float) -> float:
+    """FLOP/s: a number, or text such as ``989T`` or ``2.25PFLOP/s``."""
+    field = f"peak.{key}"
+    if key not in _PEAK_KEYS:
+        raise InputError(
+            field=field[:100],
+            value=rate,
+            problem="is not a format that has a peak",
+            accepted=", ".join(_PEAK_KEYS),
+        )
+    text = str(rate).strip()
+    for unit in ("FLOP/s", "FLOPS", "OP/s", "OPS"):
+        text = text.removesuffix(unit)
+    return float(parse_count(text.strip(), field=field))
