@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from tonnage.arch import Architecture, Layer
 from tonnage.errors import InputError
 from tonnage.plan.plan import Plan
+from tonnage.plan.split import split_by_cost
+from tonnage.runtime import SplitRule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,16 +38,21 @@ class Stage:
         return dict(Counter(self.layers))
 
 
-def stages(architecture: Architecture, plan: Plan) -> tuple[Stage, ...]:
-    """Split the layers over the stages, as Megatron's options do.
+def stages(architecture: Architecture, plan: Plan, split: SplitRule = "even") -> tuple[Stage, ...]:
+    """Split the layers over the stages.
 
-    Virtual stages are dealt out in rounds: chunk c of stage r comes after chunk c of stage
-    r - 1 (arXiv 2104.04473, section 2.2).
+    * ``even``: as Megatron's options do. Virtual stages are dealt out in rounds: chunk c of
+      stage r comes after chunk c of stage r - 1 (arXiv 2104.04473, section 2.2).
+    * ``by-cost``: `split_by_cost`; a plan that gives layers of an end stage overrides it.
 
     Raises:
         InputError: the layers cannot be split so.
     """
-    sizes = _chunk_sizes(len(architecture.layers), plan)
+    given = plan.first_stage_layers is not None or plan.last_stage_layers is not None
+    if split == "by-cost" and plan.vpp == 1 and not given:
+        sizes = [split_by_cost(architecture, plan.pp)]
+    else:
+        sizes = _chunk_sizes(len(architecture.layers), plan)
     position = 0
     chunks: list[list[tuple[Layer, ...]]] = [[] for _ in range(plan.pp)]
     for round_sizes in sizes:

@@ -56,7 +56,7 @@ def resolve(plan: Plan, architecture: Architecture, cluster: Cluster) -> Resolve
     check_degrees(filled, architecture, cluster, profile)
     filled = _fill_batch(filled, cluster, notes)
     setting = _setting(filled, architecture, profile)
-    layout = stages(architecture, filled)
+    layout = stages(architecture, filled, profile.pipeline_split)
     check_setting(setting, filled)
     return Resolved(plan=filled, setting=setting, stages=layout, assumptions=tuple(notes))
 

@@ -1,7 +1,15 @@
 """Habits of a software stack."""
 
 from tonnage.runtime.profiles import RUNTIMES, runtime
-from tonnage.runtime.runtime import Axis, LossRule, Runtime, ShardingRule, habit_names, with_habits
+from tonnage.runtime.runtime import (
+    Axis,
+    LossRule,
+    Runtime,
+    ShardingRule,
+    SplitRule,
+    habit_names,
+    with_habits,
+)
 
 __all__ = [
     "RUNTIMES",
@@ -9,6 +17,7 @@ __all__ = [
     "LossRule",
     "Runtime",
     "ShardingRule",
+    "SplitRule",
     "habit_names",
     "runtime",
     "with_habits",

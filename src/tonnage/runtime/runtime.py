@@ -26,6 +26,7 @@ LossRule: TypeAlias = Literal[
     "chunked",
     "linear",
 ]
+SplitRule: TypeAlias = Literal["even", "by-cost"]
 ShardingRule: TypeAlias = Literal["distributed-optimizer", "fully-sharded", "partitioned"]
 
 
@@ -72,6 +73,8 @@ class Runtime:
         placeholder_gradients: with gradient-accumulation fusion the weight gradient goes straight
             into the fp32 buffer, and autograd gets a cached placeholder for each distinct shape.
         workspaces: matrix-product workspaces inside the allocator.
+        pipeline_split: stages hold equally many layers (``even``) or cost the same
+            (``by-cost``): see `tonnage.plan.layout.stages`.
         overlap_grad_reduce: gradient reduction runs under the last micro-batch's backward.
         overlap_param_gather: parameter gathers run under the forward pass.
         tp_overlap: share of tensor-parallel communication hidden behind compute, 0 to 1.
@@ -107,6 +110,7 @@ class Runtime:
     gather_buffers: int = 0
     placeholder_gradients: bool = False
     workspaces: int = 2
+    pipeline_split: SplitRule = "even"
     overlap_grad_reduce: bool = True
     overlap_param_gather: bool = True
     tp_overlap: float = 0.0

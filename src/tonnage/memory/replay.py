@@ -1,0 +1,275 @@
+"""One rank's first steps, allocation by allocation, through the caching allocator.
+
+What a stage allocates before training, then its micro-batches in the order of the
+schedule, the optimizer's step, and the same again: blocks that one step frees are cut up
+by the next, and what the second finds is not what the first did. The most that the
+allocator has taken from the driver by then is the *reserved* peak.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tonnage.dtype import dtype
+from tonnage.ledger import StageLedger, Weight
+from tonnage.ledger.optimizer import state_bytes
+from tonnage.memory.allocator import Allocator, Block, Policy
+from tonnage.memory.program import Kind, Program
+from tonnage.memory.schedule import Pass, passes
+from tonnage.memory.states import parameter_bytes
+from tonnage.memory.units import Unit, chunks_of_units
+from tonnage.plan import Setting
+from tonnage.timing.clocks import Clocks, Costs
+
+STEPS = 3
+"""Steps until blocks fall in the same places again: the first lacks optimizer states, the
+second cuts up what the first has left."""
+
+MIB = 2**20
+WORKSPACE = 32 * MIB
+BUCKET = 25 * MIB
+
+Frame = dict[str, Block]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replayed:
+    """What a replay has found, in bytes.
+
+    Attributes:
+        allocated: the most in blocks.
+        reserved: the most in segments.
+        out_of_memory: whether the driver had no more.
+    """
+
+    allocated: int
+    reserved: int
+    retries: int
+
+
+class Replay:
+    """One stage's rank: its allocator, its clocks, and the storages that are filled."""
+
+    def __init__(
+        self, setting: Setting, ledger: StageLedger, costs: Costs, policy: Policy | None = None
+    ) -> None:
+        self.setting = setting
+        self.ledger = ledger
+        self.costs = costs
+        self.allocator = Allocator(policy)
+        self.clocks = Clocks()
+        self.chunks = chunks_of_units(setting, ledger, costs)
+        self.frames: dict[tuple[int, int, int], Frame] = {}
+        self.outputs: dict[tuple[int, int], Block] = {}
+        self.gradients: dict[tuple[int, int, str], Block] = {}
+        self.lasting: dict[str, list[Block]] = {}
+        self.touched: set[Block] = set()
+
+    def run(self, steps: int = STEPS) -> Replayed:
+        """Play the first steps."""
+        self._start()
+        self.allocator.empty_cache()
+        for step in range(steps):
+            self._step(first=step == 0)
+        return Replayed(
+            allocated=self.allocator.peak_allocated,
+            reserved=self.allocator.peak_reserved,
+            retries=self.allocator.retries,
+        )
+
+    # What lasts.
+
+    def _last(self, name: str, *sizes: int) -> None:
+        if name not in self.lasting:
+            self.lasting[name] = [self._take(size) for size in sizes if size]
+
+    def _each(self) -> list[Weight]:
+        return [weight for weight, count in self.ledger.weights() for _ in range(count)]
+
+    def _shards(self, weight: Weight, from_stage: int) -> int:
+        if self.setting.zero < from_stage:
+            return 1
+        return int(self.setting.shard if weight.group == "dense" else self.setting.expert_shard)
+
+    def _start(self) -> None:
+        """Parameters one by one; gradients and masters in one piece each; buckets."""
+        setting, recipe = self.setting, self.setting.precision
+        weights = self._each()
+        self._last(
+            "parameters",
+            *(math.ceil(parameter_bytes(setting, w) / self._shards(w, 3)) for w in weights),
+        )
+        trained = [w for w in weights if w.trains]
+
+        def flat(format_name: str, stage: int) -> int:
+            size = dtype(format_name)
+            return sum(math.ceil(size.storage(w.numel) / self._shards(w, stage)) for w in trained)
+
+        if setting.runtime.gradient_buffer == "persistent":
+            self._last("gradients", flat(recipe.accumulation or recipe.gradients, 2))
+        if recipe.master:
+            self._last("masters", flat(recipe.master, 1))
+        if setting.runtime.bucket_copy and setting.zero == 0 and int(setting.replicas) > 1:
+            self._last("buckets", *_buckets([int(w.numel) * 2 for w in reversed(trained)]))
+
+    def _moments(self) -> None:
+        """Two tensors a parameter, in the first step."""
+        count = len(self.setting.optimizer.states)
+        sizes = [
+            math.ceil(state_bytes(self.setting, weight) / count / self._shards(weight, 1))
+            for weight in self._each()
+            if weight.trains
+            for _ in range(count)
+        ]
+        self._last("moments", *sizes)
+
+    def _gathered(self, name: str, needed: bool) -> None:
+        """A full-width buffer for sequence shards, made when first needed."""
+        setting = self.setting
+        if needed and setting.sp and int(setting.tp) > 1:
+            size = dtype(setting.format).storage(setting.tokens * setting.architecture.hidden)
+            self._last(f"gathered {name}", int(size))
+
+    # One step.
+
+    def _step(self, *, first: bool) -> None:
+        setting = self.setting
+        for one in passes(setting.plan, self.ledger.stage.index, int(setting.grad_acc)):
+            if one.forward:
+                self._forward(one)
+            else:
+                self._backward(one)
+        self._moments()
+        self._update()
+        self.clocks.wait(max(self.clocks.main, self.clocks.comm))
+
+    def _update(self) -> None:
+        """The end of a step: gathered weights of ZeRO-1, and gradients that go."""
+        setting = self.setting
+        if setting.zero == 1 and setting.runtime.step_copies and int(setting.replicas) > 1:
+            whole = sum(int(parameter_bytes(setting, w)) for w in self._each() if w.trains)
+            ranks = int(setting.replicas)
+            share = whole // ranks
+            blocks = [self._take(share) for _ in range(ranks + 1)]
+            blocks.append(self._take(share * ranks))
+            for block in blocks:
+                self._free(block)
+        if setting.runtime.gradient_buffer == "in-backward":
+            self._drop_gradients()
+
+    def _drop_gradients(self) -> None:
+        for block in self.gradients.values():
+            self._free(block)
+        self.gradients.clear()
+
+    # One pass.
+
+    def _forward(self, one: Pass) -> None:
+        units = self.chunks[one.chunk]
+        block = None
+        if not (self.ledger.stage.embedding and one.chunk == 0):
+            block = self._receive()
+        for place, unit in enumerate(units):
+            frame: Frame = {}
+            self.frames[one.chunk, place, one.microbatch] = frame
+            if block is not None and unit.forward.enters:
+                frame[unit.forward.enters] = block
+            block = self._play(unit, unit.forward, frame, (one.chunk, place))
+        self._last("workspace forward", WORKSPACE)
+        self._gathered("in", needed=self.setting.runtime.gather_buffers > 0)
+        if block is not None:
+            self.outputs[one.chunk, one.microbatch] = block
+            self.clocks.run(self.costs.launch())
+            self._sent_forward()
+
+    def _sent_forward(self) -> None:
+        if self.setting.plan.pp > 2:
+            self.clocks.wait(max(self.clocks.main, self.clocks.comm))
+
+    def _backward(self, one: Pass) -> None:
+        units = self.chunks[one.chunk]
+        output = self.outputs.pop((one.chunk, one.microbatch), None)
+        block = None
+        if output is not None:
+            block = self._receive()
+            if self.setting.plan.pp == 2:
+                self.clocks.wait(max(self.clocks.main, self.clocks.comm))
+        for place in range(len(units) - 1, -1, -1):
+            unit = units[place]
+            frame = self.frames.pop((one.chunk, place, one.microbatch))
+            key = (one.chunk, place)
+            if unit.again is not None:
+                self._discard(self._play(unit, unit.again, frame, key))
+            if block is not None and unit.backward.enters:
+                frame[unit.backward.enters] = block
+            block = self._play(unit, unit.backward, frame, key)
+            for left in frame.values():
+                self._free(left)
+        self._last("workspace backward", WORKSPACE)
+        self._discard(block)
+        self._discard(output)
+        self._gathered("grad", needed=self.setting.runtime.gather_buffers > 1)
+        if self.setting.precision.accumulation:
+            self._drop_gradients()
+
+    def _discard(self, block: Block | None) -> None:
+        if block is not None:
+            self._free(block)
+
+    def _receive(self) -> Block:
+        setting = self.setting
+        elements = setting.shard_tokens * setting.architecture.hidden
+        return self._take(int(dtype(setting.stream).storage(elements)))
+
+    def _play(
+        self, unit: Unit, program: Program, frame: Frame, key: tuple[int, int]
+    ) -> Block | None:
+        clocks = self.clocks
+        for kind, slot, size, cost, touched in program.steps:
+            if kind == Kind.TAKE:
+                frame[slot] = self.allocator.malloc(size, now=clocks.host)
+            elif kind == Kind.DROP:
+                self._free(frame.pop(slot))
+            elif kind == Kind.RUN:
+                clocks.run(cost)
+            elif kind == Kind.SEND:
+                clocks.send(cost)
+                self.touched.update([frame[name] for name in touched])
+            elif kind == Kind.JOIN:
+                clocks.join()
+            else:
+                self._weight_gradient((*key, slot), size)
+        return frame.pop(program.leaves, None)
+
+    def _weight_gradient(self, key: tuple[int, int, str], size: int) -> None:
+        if key[2] == "embedding.weight" and self.ledger.stage.embedding:
+            key = (0, 0, key[2])
+        block = self._take(size)
+        held = self.setting.precision.accumulation or (
+            self.setting.runtime.gradient_buffer == "in-backward"
+        )
+        if held and key not in self.gradients:
+            self.gradients[key] = block
+        else:
+            self._free(block)
+
+    def _take(self, size: int) -> Block:
+        return self.allocator.malloc(size, now=self.clocks.host)
+
+    def _free(self, block: Block) -> None:
+        if block in self.touched:
+            self.touched.discard(block)
+            self.allocator.free(block, ready=self.clocks.comm)
+        else:
+            self.allocator.free(block)
+
+
+def _buckets(sizes: list[int]) -> list[int]:
+    """Gradients in the order that they arrive, cut into buckets; a larger one is alone."""
+    buckets = [0]
+    for size in sizes:
+        if buckets[-1] and buckets[-1] + size > BUCKET:
+            buckets.append(0)
+        buckets[-1] += size
+    return buckets

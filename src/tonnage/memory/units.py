@@ -1,0 +1,83 @@
+"""What a stage runs, piece by piece: the embedding, each layer, the head with its loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tonnage.ledger import Operations, StageLedger, Tensor
+from tonnage.ledger.layer import layer_input, recomputed_modules, saved_tensors
+from tonnage.ledger.loss import loss
+from tonnage.memory.backward import backward_program
+from tonnage.memory.program import Program, forward_program, fused
+from tonnage.plan import Setting
+from tonnage.timing.clocks import Costs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """The programs of one piece.
+
+    Attributes:
+        forward: its forward pass.
+        again: the forward pass once more, where it is recomputed as a whole.
+        backward: its backward pass.
+    """
+
+    forward: Program
+    again: Program | None
+    backward: Program
+
+
+def chunks_of_units(
+    setting: Setting, ledger: StageLedger, costs: Costs
+) -> tuple[tuple[Unit, ...], ...]:
+    """The units of each chunk, in the order that they run."""
+    stream = layer_input(setting)
+    full = setting.plan.recompute == "full"
+    layers = {
+        layer: unit(setting, operations, costs, stream, checkpoint=full)
+        for layer, operations in ledger.layers.items()
+    }
+    chunks = [[layers[layer] for layer in chunk] for chunk in ledger.stage.chunks]
+    if ledger.embedding:
+        chunks[0].insert(0, unit(setting, ledger.embedding, costs, None))
+    if ledger.head:
+        chunks[-1].append(unit(setting, (*ledger.head, *loss(setting)), costs, stream))
+    return tuple(map(tuple, chunks))
+
+
+def unit(
+    setting: Setting,
+    operations: Operations,
+    costs: Costs,
+    stream: Tensor | None,
+    *,
+    checkpoint: bool = False,
+) -> Unit:
+    """The programs of some operations.
+
+    Args:
+        setting: the run.
+        operations: in the order of the forward pass.
+        costs: of kernels and collectives.
+        stream: what enters; None: tokens only.
+        checkpoint: only what enters is kept, and the forward pass runs again.
+    """
+    launched = fused(setting, operations)
+    everything: Iterable[Tensor] = saved_tensors(launched)
+    enters = stream.name if stream is not None else ""
+    if checkpoint and stream is not None:
+        return Unit(
+            forward=forward_program(launched, (stream,), costs, enters=enters),
+            again=forward_program(launched, (*everything, stream), costs, enters=enters),
+            backward=backward_program(
+                setting, launched, (*everything, stream), costs, enters=enters
+            ),
+        )
+    kept = saved_tensors(launched, recomputed_modules(setting))
+    return Unit(
+        forward=forward_program(launched, kept, costs, enters=enters),
+        again=None,
+        backward=backward_program(setting, launched, kept, costs, enters=enters),
+    )

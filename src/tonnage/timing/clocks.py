@@ -1,0 +1,166 @@
+"""Two clocks: the host that issues work, and the device that does it.
+
+The host runs ahead of the device. How far decides when the allocator sees that a
+collective is over, and so when the memory that it has used can be used again. The clocks
+here follow one rank through a list of launches: a main stream for kernels, one for
+collectives, and the host.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tonnage.cluster import Cluster
+from tonnage.ledger import Operation, Tensor
+from tonnage.ledger.operation import Collective
+from tonnage.plan import Setting
+from tonnage.timing.collective import collective_seconds
+from tonnage.timing.efficiency import Efficiency
+from tonnage.timing.kernel import Rates, backward_seconds, forward_seconds, rates
+from tonnage.timing.traffic import mesh_axes
+
+QUEUE = 1024
+"""Launches that a CUDA stream holds before the host has to wait for the first of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """Seconds that the host takes to issue something, in eager PyTorch.
+
+    Attributes:
+        launch: an operator of PyTorch's, from Python to the driver.
+        custom: an operation written in Python: a Triton kernel, an autograd function.
+        collective: a collective through torch.distributed.
+    """
+
+    launch: float = 28e-6
+    custom: float = 70e-6
+    collective: float = 150e-6
+
+
+EAGER = Pace()
+"""nanotron's public sweep on H100 hosts: a layer's forward and backward pass of about a
+hundred launches and ten collectives takes at least 4.3 ms, whatever its size."""
+
+
+class Cost(NamedTuple):
+    """What a step costs: seconds of the host, seconds of the device, launches in a queue."""
+
+    host: float = 0.0
+    device: float = 0.0
+    launches: int = 0
+
+
+class Costs:
+    """The cost of each kernel and collective of one setting on one cluster."""
+
+    def __init__(
+        self, setting: Setting, cluster: Cluster, efficiency: Efficiency, pace: Pace = EAGER
+    ) -> None:
+        self._setting = setting
+        self._cluster = cluster
+        self._efficiency = efficiency
+        self._pace = pace
+        self._rates: Rates = rates(setting, cluster.device, efficiency)
+        self._axes = mesh_axes(setting)
+
+    def forward(self, operation: Operation) -> Cost:
+        """An operation's forward pass."""
+        if operation.kind == "communication":
+            return Cost()
+        device = float(forward_seconds(self._setting, self._rates, operation))
+        return self._kernel(operation, device)
+
+    def backward(self, operation: Operation) -> Cost:
+        """The gradient of an operation's inputs."""
+        if operation.kind == "communication":
+            return Cost()
+        device = float(backward_seconds(self._setting, self._rates, operation))
+        return self._kernel(operation, device / 2 if operation.kind == "matmul" else device)
+
+    def weight(self, operation: Operation) -> Cost:
+        """The gradient of a product's weights: the other half of its backward pass."""
+        device = float(backward_seconds(self._setting, self._rates, operation))
+        return Cost(host=self._pace.launch, device=device / 2, launches=1)
+
+    def launch(self) -> Cost:
+        """Something that takes the device no time."""
+        return Cost(host=self._pace.launch, device=0.0, launches=1)
+
+    def copy(self, operation: Operation) -> Cost:
+        """Its outputs read and written once."""
+        return self._moved(2 * sum(int(tensor.bytes) for tensor in operation.outputs))
+
+    def sum(self, tensor: Tensor) -> Cost:
+        """Two tensors of a size read, their sum written."""
+        return self._moved(3 * int(tensor.bytes))
+
+    def collective(self, collective: Collective) -> Cost:
+        """A collective; nothing where its group is one rank."""
+        axis = self._axes[collective.axis]
+        if int(axis.size) == 1:
+            return Cost()
+        seconds = collective_seconds(collective, axis, self._cluster, self._efficiency)
+        return Cost(host=self._pace.collective, device=float(seconds), launches=1)
+
+    def _moved(self, size: int) -> Cost:
+        return Cost(host=self._pace.launch, device=size / self._rates.memory, launches=1)
+
+    def _kernel(self, operation: Operation, device: float) -> Cost:
+        plain = operation.kind == "elementwise" and not operation.weights
+        host = self._pace.launch if plain else self._pace.custom
+        return Cost(host=host, device=device, launches=1)
+
+
+class Clocks:
+    """Where the host and the two streams of the device are, in seconds.
+
+    Attributes:
+        host: the host.
+        main: the end of the last kernel issued.
+        comm: the end of the last collective issued.
+    """
+
+    def __init__(self) -> None:
+        self.host = 0.0
+        self.main = 0.0
+        self.comm = 0.0
+        self._queue: deque[tuple[float, int]] = deque()
+        self._queued = 0
+
+    def run(self, cost: Cost) -> None:
+        """A kernel on the main stream."""
+        self.host += cost.host
+        self.main = max(self.main, self.host) + cost.device
+        self._enqueue(self.main, cost.launches)
+
+    def send(self, cost: Cost, *, blocking: bool = False) -> None:
+        """A collective: it waits for the kernels before it, and its reader waits for it.
+
+        Args:
+            cost: of the collective.
+            blocking: whether the host waits for it too.
+        """
+        self.host += cost.host
+        self.comm = max(self.comm, self.main, self.host) + cost.device
+        self._enqueue(self.comm, cost.launches)
+        if blocking:
+            self.wait(self.comm)
+
+    def join(self) -> None:
+        """The main stream waits for the collectives."""
+        self.main = max(self.main, self.comm)
+
+    def wait(self, until: float) -> None:
+        """The host waits."""
+        self.host = max(self.host, until)
+
+    def _enqueue(self, done: float, launches: int) -> None:
+        self._queue.append((done, launches))
+        self._queued += launches
+        while self._queued > QUEUE:
+            done, launches = self._queue.popleft()
+            self._queued -= launches
+            self.host = max(self.host, done)
