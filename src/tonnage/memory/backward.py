@@ -102,6 +102,7 @@ class _Backward:
         self._input_gradients(operation)
         for tensor in operation.scratch_backward:
             writer.take(tensor.name, int(tensor.bytes))
+        writer.product(operation, "backward")
         writer.run(costs.backward(operation))
         for tensor in operation.scratch_backward:
             writer.drop(tensor.name)
@@ -187,6 +188,7 @@ class _Backward:
         made: list[str] = []
         for tensor in operation.inputs:
             if buffered:
+                self.writer.last("gathered gradients", int(tensor.bytes))
                 self.slots[tensor.name] = ""
                 continue
             self._own_gradient(operation, tensor, given)

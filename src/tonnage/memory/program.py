@@ -21,6 +21,11 @@ from tonnage.plan import Setting
 from tonnage.timing.clocks import Cost, Costs
 
 
+MIB = 2**20
+WORKSPACE = 32 * MIB
+"""A matrix-product workspace of cuBLAS on sm90."""
+
+
 class Kind(IntEnum):
     """What a step asks for."""
 
@@ -30,6 +35,7 @@ class Kind(IntEnum):
     SEND = 3
     JOIN = 4
     WEIGHT = 5
+    LAST = 6
 
 
 class Step(NamedTuple):
@@ -37,7 +43,8 @@ class Step(NamedTuple):
 
     Attributes:
         kind: what it asks for.
-        slot: the storage that it takes or drops; a weight's name for its gradient.
+        slot: the storage that it takes or drops; a weight's name for its gradient; the name
+            of a buffer that is made when first needed and then lasts.
         size: its bytes.
         cost: of a kernel or collective.
         touched: the slots that a collective reads or writes.
@@ -143,6 +150,16 @@ class Writer:
             self.filled.discard(slot)
             self.steps.append(Step(kind=Kind.DROP, slot=slot))
 
+    def last(self, name: str, size: int) -> None:
+        """Make a buffer that stays, unless it is there."""
+        if size:
+            self.steps.append(Step(kind=Kind.LAST, slot=name, size=size))
+
+    def product(self, operation: Operation, thread: str) -> None:
+        """The workspace of matrix products: one for each thread that launches any."""
+        if operation.kind == "matmul":
+            self.last(f"workspace of the {thread} thread", WORKSPACE)
+
     def run(self, cost: Cost) -> None:
         """Launch kernels."""
         if cost.host or cost.device:
@@ -198,6 +215,9 @@ def _forward(
     for tensor in operation.saves:
         if homes.of(tensor) in keep:
             writer.take(homes.of(tensor), homes.size(tensor))
+    if operation.into_buffer:
+        writer.last("gathered inputs", sum(int(t.bytes) for t in operation.outputs))
+    writer.product(operation, "forward")
     writer.run(costs.forward(operation))
     touched = [homes.of(tensor) for tensor in (*operation.inputs, *operation.outputs)]
     for collective in of_phase(operation, "forward"):

@@ -27,7 +27,6 @@ STEPS = 3
 second cuts up what the first has left."""
 
 MIB = 2**20
-WORKSPACE = 32 * MIB
 BUCKET = 25 * MIB
 
 Frame = dict[str, Block]
@@ -124,13 +123,6 @@ class Replay:
         ]
         self._last("moments", *sizes)
 
-    def _gathered(self, name: str, needed: bool) -> None:
-        """A full-width buffer for sequence shards, made when first needed."""
-        setting = self.setting
-        if needed and setting.sp and int(setting.tp) > 1:
-            size = dtype(setting.format).storage(setting.tokens * setting.architecture.hidden)
-            self._last(f"gathered {name}", int(size))
-
     # One step.
 
     def _step(self, *, first: bool) -> None:
@@ -176,8 +168,6 @@ class Replay:
             if block is not None and unit.forward.enters:
                 frame[unit.forward.enters] = block
             block = self._play(unit, unit.forward, frame, (one.chunk, place))
-        self._last("workspace forward", WORKSPACE)
-        self._gathered("in", needed=self.setting.runtime.gather_buffers > 0)
         if block is not None:
             self.outputs[one.chunk, one.microbatch] = block
             self.clocks.run(self.costs.launch())
@@ -206,10 +196,8 @@ class Replay:
             block = self._play(unit, unit.backward, frame, key)
             for left in frame.values():
                 self._free(left)
-        self._last("workspace backward", WORKSPACE)
         self._discard(block)
         self._discard(output)
-        self._gathered("grad", needed=self.setting.runtime.gather_buffers > 1)
         if self.setting.precision.accumulation:
             self._drop_gradients()
 
@@ -238,6 +226,8 @@ class Replay:
                 self.touched.update([frame[name] for name in touched])
             elif kind == Kind.JOIN:
                 clocks.join()
+            elif kind == Kind.LAST:
+                self._last(slot, size)
             else:
                 self._weight_gradient((*key, slot), size)
         return frame.pop(program.leaves, None)

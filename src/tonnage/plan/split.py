@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tonnage.arch import MLP, Architecture, Attention, Layer, MoE
-from tonnage.errors import InputError
 
 
 def split_by_cost(architecture: Architecture, stages: int) -> list[int]:
@@ -11,10 +10,8 @@ def split_by_cost(architecture: Architecture, stages: int) -> list[int]:
 
     A stage is closed when the cost so far reaches its share of the total. A layer costs the
     elements of its products, the head V·h, embedding and norms nothing (nanotron,
-    ``get_block_compute_costs``). So the head's stage has the fewest layers.
-
-    Raises:
-        InputError: a stage would be left with nothing.
+    ``get_block_compute_costs``). So the last stages have the fewest layers, and may have none
+    beside the head.
     """
     costs = [_layer_cost(architecture, layer) for layer in architecture.layers]
     total = sum(costs) + architecture.vocab * architecture.hidden
@@ -25,13 +22,6 @@ def split_by_cost(architecture: Architecture, stages: int) -> list[int]:
         done += cost
         if stage < stages - 1 and done * stages >= total * (stage + 1):
             stage += 1
-    if stage < stages - 1:
-        raise InputError(
-            field="pp",
-            value=stages,
-            problem=f"is more than the {len(costs)} layers fill when stages cost the same",
-            accepted=f"1 to {stage + 1}",
-        )
     return counts
 
 
