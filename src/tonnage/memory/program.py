@@ -44,7 +44,8 @@ class Step(NamedTuple):
     Attributes:
         kind: what it asks for.
         slot: the storage that it takes or drops; a weight's name for its gradient; the name
-            of a buffer that is made when first needed and then lasts.
+            of a buffer that is made when first needed and then lasts; the axis of a
+            collective.
         size: its bytes.
         cost: of a kernel or collective.
         touched: the slots that a collective reads or writes.
@@ -165,16 +166,17 @@ class Writer:
         if cost.host or cost.device:
             self.steps.append(Step(kind=Kind.RUN, cost=cost))
 
-    def join(self) -> None:
-        """Let the kernels that follow wait for the collectives so far."""
-        self.steps.append(Step(kind=Kind.JOIN))
+    def join(self, axis: str = "tp") -> None:
+        """Let the kernels that follow wait for the collectives of a group."""
+        self.steps.append(Step(kind=Kind.JOIN, slot=axis))
 
     def send(self, collective: Collective, costs: Costs, touched: Iterable[str]) -> None:
         """Start a collective."""
         slots = tuple(slot for slot in touched if slot in self.filled)
         cost = costs.collective(collective)
         if cost.device:
-            self.steps.append(Step(kind=Kind.SEND, cost=cost, touched=slots))
+            step = Step(kind=Kind.SEND, slot=collective.axis, cost=cost, touched=slots)
+            self.steps.append(step)
 
 
 def forward_program(
@@ -222,7 +224,7 @@ def _forward(
     touched = [homes.of(tensor) for tensor in (*operation.inputs, *operation.outputs)]
     for collective in of_phase(operation, "forward"):
         writer.send(collective, costs, touched)
-        writer.join()
+        writer.join(collective.axis)
     for tensor in operation.scratch:
         writer.drop(tensor.name)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger, Weight
+from tonnage.ledger.operation import Collective
 from tonnage.ledger.optimizer import state_bytes
 from tonnage.memory.allocator import Allocator, Block, Policy
 from tonnage.memory.program import Kind, Program
@@ -58,12 +59,13 @@ class Replay:
         self.costs = costs
         self.allocator = Allocator(policy)
         self.clocks = Clocks()
+        self.pipe = Pipe(setting, ledger, costs)
         self.chunks = chunks_of_units(setting, ledger, costs)
         self.frames: dict[tuple[int, int, int], Frame] = {}
         self.outputs: dict[tuple[int, int], Block] = {}
         self.gradients: dict[tuple[int, int, str], Block] = {}
         self.lasting: dict[str, list[Block]] = {}
-        self.touched: set[Block] = set()
+        self.touched: dict[Block, str] = {}
 
     def run(self, steps: int = STEPS) -> Replayed:
         """Play the first steps."""
@@ -134,7 +136,7 @@ class Replay:
                 self._backward(one)
         self._moments()
         self._update()
-        self.clocks.wait(max(self.clocks.main, self.clocks.comm))
+        self.clocks.drain()
 
     def _update(self) -> None:
         """The end of a step: gathered weights of ZeRO-1, and gradients that go."""
@@ -161,7 +163,7 @@ class Replay:
         units = self.chunks[one.chunk]
         block = None
         if not (self.ledger.stage.embedding and one.chunk == 0):
-            block = self._receive()
+            block = self._receive(one)
         for place, unit in enumerate(units):
             frame: Frame = {}
             self.frames[one.chunk, place, one.microbatch] = frame
@@ -170,21 +172,19 @@ class Replay:
             block = self._play(unit, unit.forward, frame, (one.chunk, place))
         if block is not None:
             self.outputs[one.chunk, one.microbatch] = block
-            self.clocks.run(self.costs.launch())
-            self._sent_forward()
-
-    def _sent_forward(self) -> None:
-        if self.setting.plan.pp > 2:
-            self.clocks.wait(max(self.clocks.main, self.clocks.comm))
+            self._send(block)
+            self.pipe.sent(one, self.clocks.main)
+            if self.setting.plan.pp > 2:
+                self.clocks.drain()
 
     def _backward(self, one: Pass) -> None:
         units = self.chunks[one.chunk]
         output = self.outputs.pop((one.chunk, one.microbatch), None)
         block = None
         if output is not None:
-            block = self._receive()
+            block = self._receive(one)
             if self.setting.plan.pp == 2:
-                self.clocks.wait(max(self.clocks.main, self.clocks.comm))
+                self.clocks.drain()
         for place in range(len(units) - 1, -1, -1):
             unit = units[place]
             frame = self.frames.pop((one.chunk, place, one.microbatch))
@@ -196,6 +196,9 @@ class Replay:
             block = self._play(unit, unit.backward, frame, key)
             for left in frame.values():
                 self._free(left)
+        if block is not None:
+            self._send(block)
+        self.pipe.finished(self.clocks.main)
         self._discard(block)
         self._discard(output)
         if self.setting.precision.accumulation:
@@ -205,10 +208,19 @@ class Replay:
         if block is not None:
             self._free(block)
 
-    def _receive(self) -> Block:
+    def _receive(self, one: Pass) -> Block:
+        """A tensor from the neighbour, which the kernels that follow wait for."""
         setting = self.setting
         elements = setting.shard_tokens * setting.architecture.hidden
-        return self._take(int(dtype(setting.stream).storage(elements)))
+        block = self._take(int(dtype(setting.stream).storage(elements)))
+        self.touched[block] = "pp"
+        self.clocks.send(self.pipe.cost, "pp", arrives=self.pipe.arrives(one))
+        self.clocks.join("pp")
+        return block
+
+    def _send(self, block: Block) -> None:
+        self.touched[block] = "pp"
+        self.clocks.send(self.pipe.cost, "pp")
 
     def _play(
         self, unit: Unit, program: Program, frame: Frame, key: tuple[int, int]
@@ -222,10 +234,11 @@ class Replay:
             elif kind == Kind.RUN:
                 clocks.run(cost)
             elif kind == Kind.SEND:
-                clocks.send(cost)
-                self.touched.update([frame[name] for name in touched])
+                clocks.send(cost, slot)
+                for name in touched:
+                    self.touched[frame[name]] = slot
             elif kind == Kind.JOIN:
-                clocks.join()
+                clocks.join(slot)
             elif kind == Kind.LAST:
                 self._last(slot, size)
             else:
@@ -248,11 +261,37 @@ class Replay:
         return self.allocator.malloc(size, now=self.clocks.host)
 
     def _free(self, block: Block) -> None:
-        if block in self.touched:
-            self.touched.discard(block)
-            self.allocator.free(block, ready=self.clocks.comm)
-        else:
-            self.allocator.free(block)
+        axis = self.touched.pop(block, None)
+        self.allocator.free(block, ready=self.clocks.streams[axis] if axis else 0.0)
+
+
+class Pipe:
+    """When the neighbours are ready, as one stage sees it, all stages taken to be alike."""
+
+    def __init__(self, setting: Setting, ledger: StageLedger, costs: Costs) -> None:
+        elements = setting.shard_tokens * setting.architecture.hidden
+        size = int(dtype(setting.stream).storage(elements))
+        send = Collective(kind="send", axis="pp", bytes=size, phase="forward")
+        self.cost = costs.collective(send)
+        self.after = setting.plan.pp - 1 - ledger.stage.index
+        self.before = ledger.stage.index
+        self.pending: dict[int, float] = {}
+        self.last = 0.0
+        self.mark = 0.0
+        self.turn = 0.0
+
+    def sent(self, one: Pass, now: float) -> None:
+        self.pending[one.microbatch] = now
+
+    def finished(self, now: float) -> None:
+        self.turn = now - max(self.mark, self.last)
+        self.mark = now
+
+    def arrives(self, one: Pass) -> float:
+        if one.forward:
+            return 0.0
+        self.last = self.pending.get(one.microbatch, 0.0) + self.after * self.turn
+        return self.last
 
 
 def _buckets(sizes: list[int]) -> list[int]:

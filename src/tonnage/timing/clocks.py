@@ -46,11 +46,10 @@ hundred launches and ten collectives takes at least 4.3 ms, whatever its size.""
 
 
 class Cost(NamedTuple):
-    """What a step costs: seconds of the host, seconds of the device, launches in a queue."""
+    """What a step costs: seconds of the host to issue it, and of the device to do it."""
 
     host: float = 0.0
     device: float = 0.0
-    launches: int = 0
 
 
 class Costs:
@@ -83,11 +82,11 @@ class Costs:
     def weight(self, operation: Operation) -> Cost:
         """The gradient of a product's weights: the other half of its backward pass."""
         device = float(backward_seconds(self._setting, self._rates, operation))
-        return Cost(host=self._pace.launch, device=device / 2, launches=1)
+        return Cost(host=self._pace.launch, device=device / 2)
 
     def launch(self) -> Cost:
         """Something that takes the device no time."""
-        return Cost(host=self._pace.launch, device=0.0, launches=1)
+        return Cost(host=self._pace.launch, device=0.0)
 
     def copy(self, operation: Operation) -> Cost:
         """Its outputs read and written once."""
@@ -103,64 +102,62 @@ class Costs:
         if int(axis.size) == 1:
             return Cost()
         seconds = collective_seconds(collective, axis, self._cluster, self._efficiency)
-        return Cost(host=self._pace.collective, device=float(seconds), launches=1)
+        return Cost(host=self._pace.collective, device=float(seconds))
 
     def _moved(self, size: int) -> Cost:
-        return Cost(host=self._pace.launch, device=size / self._rates.memory, launches=1)
+        return Cost(host=self._pace.launch, device=size / self._rates.memory)
 
     def _kernel(self, operation: Operation, device: float) -> Cost:
         plain = operation.kind == "elementwise" and not operation.weights
         host = self._pace.launch if plain else self._pace.custom
-        return Cost(host=host, device=device, launches=1)
+        return Cost(host=host, device=device)
 
 
 class Clocks:
-    """Where the host and the two streams of the device are, in seconds.
+    """Where the host and the streams of the device are, in seconds.
 
     Attributes:
         host: the host.
         main: the end of the last kernel issued.
-        comm: the end of the last collective issued.
+        streams: the end of the last collective issued, by mesh axis: each group has a
+            communicator and a stream of its own.
     """
 
     def __init__(self) -> None:
         self.host = 0.0
         self.main = 0.0
-        self.comm = 0.0
-        self._queue: deque[tuple[float, int]] = deque()
-        self._queued = 0
+        self.streams: dict[str, float] = {}
+        self._queue: deque[float] = deque()
 
     def run(self, cost: Cost) -> None:
         """A kernel on the main stream."""
         self.host += cost.host
         self.main = max(self.main, self.host) + cost.device
-        self._enqueue(self.main, cost.launches)
+        self._enqueue(self.main)
 
-    def send(self, cost: Cost, *, blocking: bool = False) -> None:
-        """A collective: it waits for the kernels before it, and its reader waits for it.
+    def send(self, cost: Cost, axis: str, *, arrives: float = 0.0) -> None:
+        """A collective: it waits for the kernels before it, and `join` for it.
 
         Args:
             cost: of the collective.
-            blocking: whether the host waits for it too.
+            axis: whose group.
+            arrives: when the other side is ready.
         """
         self.host += cost.host
-        self.comm = max(self.comm, self.main, self.host) + cost.device
-        self._enqueue(self.comm, cost.launches)
-        if blocking:
-            self.wait(self.comm)
+        start = max(self.streams.get(axis, 0.0), self.main, self.host, arrives)
+        self.streams[axis] = start + cost.device
+        self._enqueue(self.streams[axis])
 
-    def join(self) -> None:
-        """The main stream waits for the collectives."""
-        self.main = max(self.main, self.comm)
+    def join(self, axis: str) -> None:
+        """The main stream waits for the collectives of a group."""
+        self.main = max(self.main, self.streams.get(axis, 0.0))
 
-    def wait(self, until: float) -> None:
-        """The host waits."""
-        self.host = max(self.host, until)
+    def drain(self) -> None:
+        """The host waits for the device."""
+        self.host = max(self.host, self.main, *self.streams.values())
 
-    def _enqueue(self, done: float, launches: int) -> None:
-        self._queue.append((done, launches))
-        self._queued += launches
-        while self._queued > QUEUE:
-            done, launches = self._queue.popleft()
-            self._queued -= launches
-            self.host = max(self.host, done)
+    def _enqueue(self, done: float) -> None:
+        """Queue a launch; where the queue is full, the host waits for the first in it."""
+        self._queue.append(done)
+        if len(self._queue) > QUEUE:
+            self.host = max(self.host, self._queue.popleft())
