@@ -58,7 +58,7 @@ class Replay:
         self.ledger = ledger
         self.costs = costs
         self.allocator = Allocator(policy)
-        self.clocks = Clocks()
+        self.clocks = Clocks(blocking=costs.blocking)
         self.pipe = Pipe(setting, ledger, costs)
         self.chunks = chunks_of_units(setting, ledger, costs)
         self.frames: dict[tuple[int, int, int], Frame] = {}

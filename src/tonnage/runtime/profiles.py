@@ -62,6 +62,7 @@ _PROFILES = (
         bucket_copy=True,
         optimizer_step="fused",
         gather_buffers=2,
+        blocking_collectives="pipelines-across-nodes",
         pipeline_split="by-cost",
         overlap_param_gather=False,
         source="nanotron, read in source; ultrascale playbook",

@@ -73,6 +73,8 @@ class Runtime:
         placeholder_gradients: with gradient-accumulation fusion the weight gradient goes straight
             into the fp32 buffer, and autograd gets a cached placeholder for each distinct shape.
         workspaces: matrix-product workspaces inside the allocator.
+        blocking_collectives: the host waits for each collective to finish (a debugging switch
+            of torch.distributed, some transports): ``no``, ``yes``, or ``pipelines-across-nodes``.
         pipeline_split: stages hold equally many layers (``even``) or cost the same
             (``by-cost``): see `tonnage.plan.layout.stages`.
         overlap_grad_reduce: gradient reduction runs under the last micro-batch's backward.
@@ -110,6 +112,7 @@ class Runtime:
     gather_buffers: int = 0
     placeholder_gradients: bool = False
     workspaces: int = 2
+    blocking_collectives: Literal["no", "yes", "pipelines-across-nodes"] = "no"
     pipeline_split: SplitRule = "even"
     overlap_grad_reduce: bool = True
     overlap_param_gather: bool = True

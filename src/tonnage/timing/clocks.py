@@ -27,29 +27,33 @@ QUEUE = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """Seconds that the host takes to issue something, in eager PyTorch.
+    """What issuing work takes of the host, in eager PyTorch.
 
     Attributes:
-        launch: an operator of PyTorch's, from Python to the driver.
-        custom: an operation written in Python: a Triton kernel, an autograd function.
-        collective: a collective through torch.distributed.
+        launch: seconds for one kernel, from Python to the driver.
+        collective: seconds for one collective through torch.distributed.
+        attention: kernels launched around a flash attention call: sequence offsets, padding.
+        pieces: products that a column-parallel layer is cut into, so that the first runs
+            while the other ranks' tokens are gathered.
     """
 
-    launch: float = 28e-6
-    custom: float = 70e-6
-    collective: float = 150e-6
+    launch: float = 10e-6
+    collective: float = 50e-6
+    attention: int = 6
+    pieces: int = 3
 
 
 EAGER = Pace()
-"""nanotron's public sweep on H100 hosts: a layer's forward and backward pass of about a
-hundred launches and ten collectives takes at least 4.3 ms, whatever its size."""
+"""A host of an H100 server. In nanotron's public sweep the device is the slower of the two
+whatever the size of a layer, unless a collective blocks the host."""
 
 
 class Cost(NamedTuple):
-    """What a step costs: seconds of the host to issue it, and of the device to do it."""
+    """What a step costs: host seconds to issue it, device seconds to do it, and launches."""
 
     host: float = 0.0
     device: float = 0.0
+    launches: int = 1
 
 
 class Costs:
@@ -65,12 +69,20 @@ class Costs:
         self._rates: Rates = rates(setting, cluster.device, efficiency)
         self._axes = mesh_axes(setting)
 
+    @property
+    def blocking(self) -> bool:
+        """Whether the host waits for each collective."""
+        habit = self._setting.runtime.blocking_collectives
+        across = self._setting.plan.pp > 1 and self._cluster.nodes > 1
+        return habit == "yes" or (habit == "pipelines-across-nodes" and across)
+
     def forward(self, operation: Operation) -> Cost:
         """An operation's forward pass."""
         if operation.kind == "communication":
             return Cost()
         device = float(forward_seconds(self._setting, self._rates, operation))
-        return self._kernel(operation, device)
+        split = operation.kind == "matmul" and self._setting.sp
+        return self._kernel(operation, device, self._pace.pieces if split else 1)
 
     def backward(self, operation: Operation) -> Cost:
         """The gradient of an operation's inputs."""
@@ -107,10 +119,10 @@ class Costs:
     def _moved(self, size: int) -> Cost:
         return Cost(host=self._pace.launch, device=size / self._rates.memory)
 
-    def _kernel(self, operation: Operation, device: float) -> Cost:
-        plain = operation.kind == "elementwise" and not operation.weights
-        host = self._pace.launch if plain else self._pace.custom
-        return Cost(host=host, device=device)
+    def _kernel(self, operation: Operation, device: float, launches: int = 1) -> Cost:
+        if operation.kind == "attention":
+            launches = self._pace.attention
+        return Cost(host=launches * self._pace.launch, device=device, launches=launches)
 
 
 class Clocks:
@@ -121,19 +133,22 @@ class Clocks:
         main: the end of the last kernel issued.
         streams: the end of the last collective issued, by mesh axis: each group has a
             communicator and a stream of its own.
+        blocking: whether the host waits for each collective.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, blocking: bool = False) -> None:
+        self.blocking = blocking
         self.host = 0.0
         self.main = 0.0
         self.streams: dict[str, float] = {}
-        self._queue: deque[float] = deque()
+        self._queue: deque[tuple[float, int]] = deque()
+        self._queued = 0
 
     def run(self, cost: Cost) -> None:
         """A kernel on the main stream."""
         self.host += cost.host
         self.main = max(self.main, self.host) + cost.device
-        self._enqueue(self.main)
+        self._enqueue(self.main, cost.launches)
 
     def send(self, cost: Cost, axis: str, *, arrives: float = 0.0) -> None:
         """A collective: it waits for the kernels before it, and `join` for it.
@@ -146,7 +161,8 @@ class Clocks:
         self.host += cost.host
         start = max(self.streams.get(axis, 0.0), self.main, self.host, arrives)
         self.streams[axis] = start + cost.device
-        self._enqueue(self.streams[axis])
+        if self.blocking:
+            self.host = max(self.host, self.streams[axis])
 
     def join(self, axis: str) -> None:
         """The main stream waits for the collectives of a group."""
@@ -156,8 +172,11 @@ class Clocks:
         """The host waits for the device."""
         self.host = max(self.host, self.main, *self.streams.values())
 
-    def _enqueue(self, done: float) -> None:
-        """Queue a launch; where the queue is full, the host waits for the first in it."""
-        self._queue.append(done)
-        if len(self._queue) > QUEUE:
-            self.host = max(self.host, self._queue.popleft())
+    def _enqueue(self, done: float, launches: int) -> None:
+        """Queue launches; where the queue is full, the host waits for the first in it."""
+        self._queue.append((done, launches))
+        self._queued += launches
+        while self._queued > QUEUE:
+            done, launches = self._queue.popleft()
+            self._queued -= launches
+            self.host = max(self.host, done)
