@@ -8,6 +8,7 @@ allocator has taken from the driver by then is the *reserved* peak.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -31,6 +32,7 @@ MIB = 2**20
 BUCKET = 25 * MIB
 
 Frame = dict[str, Block]
+Chunks = tuple[tuple[Unit, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +60,9 @@ class Replay:
         self.ledger = ledger
         self.costs = costs
         self.allocator = Allocator(policy)
-        self.clocks = Clocks(blocking=costs.blocking)
-        self.pipe = Pipe(setting, ledger, costs)
+        self.clocks = Clocks()
         self.chunks = chunks_of_units(setting, ledger, costs)
+        self.pipe = Pipe(setting, ledger, costs, self.chunks)
         self.frames: dict[tuple[int, int, int], Frame] = {}
         self.outputs: dict[tuple[int, int], Block] = {}
         self.gradients: dict[tuple[int, int, str], Block] = {}
@@ -198,7 +200,6 @@ class Replay:
                 self._free(left)
         if block is not None:
             self._send(block)
-        self.pipe.finished(self.clocks.main)
         self._discard(block)
         self._discard(output)
         if self.setting.precision.accumulation:
@@ -214,7 +215,9 @@ class Replay:
         elements = setting.shard_tokens * setting.architecture.hidden
         block = self._take(int(dtype(setting.stream).storage(elements)))
         self.touched[block] = "pp"
-        self.clocks.send(self.pipe.cost, "pp", arrives=self.pipe.arrives(one))
+        self.clocks.send(
+            self.pipe.cost, "pp", arrives=0.0 if one.forward else self.pipe.gradient(one)
+        )
         self.clocks.join("pp")
         return block
 
@@ -268,30 +271,42 @@ class Replay:
 class Pipe:
     """When the neighbours are ready, as one stage sees it, all stages taken to be alike."""
 
-    def __init__(self, setting: Setting, ledger: StageLedger, costs: Costs) -> None:
+    def __init__(self, setting: Setting, ledger: StageLedger, costs: Costs, chunks: Chunks) -> None:
         elements = setting.shard_tokens * setting.architecture.hidden
         size = int(dtype(setting.stream).storage(elements))
         send = Collective(kind="send", axis="pp", bytes=size, phase="forward")
         self.cost = costs.collective(send)
         self.after = setting.plan.pp - 1 - ledger.stage.index
         self.before = ledger.stage.index
-        self.pending: dict[int, float] = {}
+        units = [unit for chunk in chunks for unit in chunk]
+        self.forward = _seconds([unit.forward for unit in units])
+        self.turn = self.forward + _seconds(
+            [program for unit in units for program in (unit.again, unit.backward) if program]
+        )
+        self.departed: dict[Pass, float] = {}
         self.last = 0.0
-        self.mark = 0.0
-        self.turn = 0.0
 
     def sent(self, one: Pass, now: float) -> None:
-        self.pending[one.microbatch] = now
+        """Note when an activation has left."""
+        self.departed[one] = now
 
-    def finished(self, now: float) -> None:
-        self.turn = now - max(self.mark, self.last)
-        self.mark = now
-
-    def arrives(self, one: Pass) -> float:
-        if one.forward:
-            return 0.0
-        self.last = self.pending.get(one.microbatch, 0.0) + self.after * self.turn
+    def gradient(self, one: Pass) -> float:
+        """When the gradient of what has left comes back: after the stages behind have run."""
+        there = dataclasses.replace(one, forward=True)
+        back = self.departed.pop(there) + self.after * self.turn
+        self.last = max(back, self.last + self.turn)
         return self.last
+
+
+def _seconds(programs: list[Program]) -> float:
+    """How long some passes take when neither clock waits for anything else."""
+    host = device = 0.0
+    for program in programs:
+        for step in program.steps:
+            if step.kind in (Kind.RUN, Kind.SEND):
+                host += step.cost.host
+                device += step.cost.device
+    return max(host, device)
 
 
 def _buckets(sizes: list[int]) -> list[int]:

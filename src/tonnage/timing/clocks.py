@@ -32,6 +32,8 @@ class Pace:
     Attributes:
         launch: seconds for one kernel, from Python to the driver.
         collective: seconds for one collective through torch.distributed.
+        agreement: seconds a rank of the group, where each collective is first agreed upon
+            over the hosts' network.
         attention: kernels launched around a flash attention call: sequence offsets, padding.
         pieces: products that a column-parallel layer is cut into, so that the first runs
             while the other ranks' tokens are gathered.
@@ -39,6 +41,7 @@ class Pace:
 
     launch: float = 10e-6
     collective: float = 50e-6
+    agreement: float = 0.2e-3
     attention: int = 6
     pieces: int = 3
 
@@ -71,7 +74,7 @@ class Costs:
 
     @property
     def blocking(self) -> bool:
-        """Whether the host waits for each collective."""
+        """Whether the ranks of a group agree on each collective before it starts."""
         habit = self._setting.runtime.blocking_collectives
         across = self._setting.plan.pp > 1 and self._cluster.nodes > 1
         return habit == "yes" or (habit == "pipelines-across-nodes" and across)
@@ -114,7 +117,10 @@ class Costs:
         if int(axis.size) == 1:
             return Cost()
         seconds = collective_seconds(collective, axis, self._cluster, self._efficiency)
-        return Cost(host=self._pace.collective, device=float(seconds))
+        host = self._pace.collective
+        if self.blocking:
+            host += self._pace.agreement * int(axis.size)
+        return Cost(host=host, device=float(seconds))
 
     def _moved(self, size: int) -> Cost:
         return Cost(host=self._pace.launch, device=size / self._rates.memory)
@@ -133,11 +139,9 @@ class Clocks:
         main: the end of the last kernel issued.
         streams: the end of the last collective issued, by mesh axis: each group has a
             communicator and a stream of its own.
-        blocking: whether the host waits for each collective.
     """
 
-    def __init__(self, *, blocking: bool = False) -> None:
-        self.blocking = blocking
+    def __init__(self) -> None:
         self.host = 0.0
         self.main = 0.0
         self.streams: dict[str, float] = {}
@@ -161,8 +165,6 @@ class Clocks:
         self.host += cost.host
         start = max(self.streams.get(axis, 0.0), self.main, self.host, arrives)
         self.streams[axis] = start + cost.device
-        if self.blocking:
-            self.host = max(self.host, self.streams[axis])
 
     def join(self, axis: str) -> None:
         """The main stream waits for the collectives of a group."""
