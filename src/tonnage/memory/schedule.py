@@ -46,7 +46,7 @@ class Pass:
     microbatch: int
 
 
-SETTLED = 3
+SETTLED = 7
 """Micro-batches beyond the pipeline's depth after which a step repeats itself."""
 
 
