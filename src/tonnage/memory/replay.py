@@ -8,19 +8,20 @@ allocator has taken from the driver by then is the *reserved* peak.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger, Weight
+from tonnage.ledger.layer import layer_input
 from tonnage.ledger.operation import Collective
 from tonnage.ledger.optimizer import state_bytes
 from tonnage.memory.allocator import Allocator, Block, Policy
+from tonnage.memory.pipe import Pipe, turn
 from tonnage.memory.program import Kind, Program
 from tonnage.memory.schedule import Pass, passes
 from tonnage.memory.states import parameter_bytes
-from tonnage.memory.units import Unit, chunks_of_units
+from tonnage.memory.units import Unit, Units
 from tonnage.plan import Setting
 from tonnage.timing.clocks import Clocks, Costs
 
@@ -32,7 +33,6 @@ MIB = 2**20
 BUCKET = 25 * MIB
 
 Frame = dict[str, Block]
-Chunks = tuple[tuple[Unit, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,15 +54,23 @@ class Replay:
     """One stage's rank: its allocator, its clocks, and the storages that are filled."""
 
     def __init__(
-        self, setting: Setting, ledger: StageLedger, costs: Costs, policy: Policy | None = None
+        self,
+        setting: Setting,
+        ledgers: tuple[StageLedger, ...],
+        stage: int,
+        costs: Costs,
+        policy: Policy | None = None,
     ) -> None:
         self.setting = setting
-        self.ledger = ledger
+        self.ledger = ledgers[stage]
         self.costs = costs
         self.allocator = Allocator(policy)
-        self.clocks = Clocks()
-        self.chunks = chunks_of_units(setting, ledger, costs)
-        self.pipe = Pipe(setting, ledger, costs, self.chunks)
+        self.clocks = Clocks(agreed=costs.blocking)
+        units = Units(setting, costs)
+        self.chunks = units.chunks(self.ledger)
+        turns = tuple(turn(sum(units.chunks(ledger), ())) for ledger in ledgers)
+        self.pipe = Pipe(setting, stage, turns)
+        self.message = self._message()
         self.frames: dict[tuple[int, int, int], Frame] = {}
         self.outputs: dict[tuple[int, int], Block] = {}
         self.gradients: dict[tuple[int, int, str], Block] = {}
@@ -131,6 +139,7 @@ class Replay:
 
     def _step(self, *, first: bool) -> None:
         setting = self.setting
+        self.pipe.start(self.clocks.host)
         for one in passes(setting.plan, self.ledger.stage.index, int(setting.grad_acc)):
             if one.forward:
                 self._forward(one)
@@ -176,8 +185,6 @@ class Replay:
             self.outputs[one.chunk, one.microbatch] = block
             self._send(block)
             self.pipe.sent(one, self.clocks.main)
-            if self.setting.plan.pp > 2:
-                self.clocks.drain()
 
     def _backward(self, one: Pass) -> None:
         units = self.chunks[one.chunk]
@@ -185,8 +192,6 @@ class Replay:
         block = None
         if output is not None:
             block = self._receive(one)
-            if self.setting.plan.pp == 2:
-                self.clocks.drain()
         for place in range(len(units) - 1, -1, -1):
             unit = units[place]
             frame = self.frames.pop((one.chunk, place, one.microbatch))
@@ -200,6 +205,7 @@ class Replay:
                 self._free(left)
         if block is not None:
             self._send(block)
+        self.pipe.sent(one, self.clocks.main)
         self._discard(block)
         self._discard(output)
         if self.setting.precision.accumulation:
@@ -211,19 +217,19 @@ class Replay:
 
     def _receive(self, one: Pass) -> Block:
         """A tensor from the neighbour, which the kernels that follow wait for."""
-        setting = self.setting
-        elements = setting.shard_tokens * setting.architecture.hidden
-        block = self._take(int(dtype(setting.stream).storage(elements)))
+        block = self._take(self.message.bytes)
         self.touched[block] = "pp"
-        self.clocks.send(
-            self.pipe.cost, "pp", arrives=0.0 if one.forward else self.pipe.gradient(one)
-        )
+        self.clocks.send(self.costs.collective(self.message), "pp", arrives=self.pipe.arrives(one))
         self.clocks.join("pp")
         return block
 
+    def _message(self) -> Collective:
+        stream = layer_input(self.setting)
+        return Collective(kind="send", axis="pp", bytes=int(stream.bytes), phase="forward")
+
     def _send(self, block: Block) -> None:
         self.touched[block] = "pp"
-        self.clocks.send(self.pipe.cost, "pp")
+        self.clocks.send(self.costs.collective(self.message), "pp")
 
     def _play(
         self, unit: Unit, program: Program, frame: Frame, key: tuple[int, int]
@@ -266,47 +272,6 @@ class Replay:
     def _free(self, block: Block) -> None:
         axis = self.touched.pop(block, None)
         self.allocator.free(block, ready=self.clocks.streams[axis] if axis else 0.0)
-
-
-class Pipe:
-    """When the neighbours are ready, as one stage sees it, all stages taken to be alike."""
-
-    def __init__(self, setting: Setting, ledger: StageLedger, costs: Costs, chunks: Chunks) -> None:
-        elements = setting.shard_tokens * setting.architecture.hidden
-        size = int(dtype(setting.stream).storage(elements))
-        send = Collective(kind="send", axis="pp", bytes=size, phase="forward")
-        self.cost = costs.collective(send)
-        self.after = setting.plan.pp - 1 - ledger.stage.index
-        self.before = ledger.stage.index
-        units = [unit for chunk in chunks for unit in chunk]
-        self.forward = _seconds([unit.forward for unit in units])
-        self.turn = self.forward + _seconds(
-            [program for unit in units for program in (unit.again, unit.backward) if program]
-        )
-        self.departed: dict[Pass, float] = {}
-        self.last = 0.0
-
-    def sent(self, one: Pass, now: float) -> None:
-        """Note when an activation has left."""
-        self.departed[one] = now
-
-    def gradient(self, one: Pass) -> float:
-        """When the gradient of what has left comes back: after the stages behind have run."""
-        there = dataclasses.replace(one, forward=True)
-        back = self.departed.pop(there) + self.after * self.turn
-        self.last = max(back, self.last + self.turn)
-        return self.last
-
-
-def _seconds(programs: list[Program]) -> float:
-    """How long some passes take when neither clock waits for anything else."""
-    host = device = 0.0
-    for program in programs:
-        for step in program.steps:
-            if step.kind in (Kind.RUN, Kind.SEND):
-                host += step.cost.host
-                device += step.cost.device
-    return max(host, device)
 
 
 def _buckets(sizes: list[int]) -> list[int]:

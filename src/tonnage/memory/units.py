@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tonnage.arch import Layer
 from tonnage.ledger import Operations, StageLedger, Tensor
 from tonnage.ledger.layer import layer_input, recomputed_modules, saved_tensors
 from tonnage.ledger.loss import loss
@@ -29,22 +30,32 @@ class Unit:
     backward: Program
 
 
-def chunks_of_units(
-    setting: Setting, ledger: StageLedger, costs: Costs
-) -> tuple[tuple[Unit, ...], ...]:
-    """The units of each chunk, in the order that they run."""
-    stream = layer_input(setting)
-    full = setting.plan.recompute == "full"
-    layers = {
-        layer: unit(setting, operations, costs, stream, checkpoint=full)
-        for layer, operations in ledger.layers.items()
-    }
-    chunks = [[layers[layer] for layer in chunk] for chunk in ledger.stage.chunks]
-    if ledger.embedding:
-        chunks[0].insert(0, unit(setting, ledger.embedding, costs, None))
-    if ledger.head:
-        chunks[-1].append(unit(setting, (*ledger.head, *loss(setting)), costs, stream))
-    return tuple(map(tuple, chunks))
+class Units:
+    """The programs of one setting; layers of a kind share theirs."""
+
+    def __init__(self, setting: Setting, costs: Costs) -> None:
+        self._setting = setting
+        self._costs = costs
+        self._layers: dict[Layer, Unit] = {}
+
+    def chunks(self, ledger: StageLedger) -> tuple[tuple[Unit, ...], ...]:
+        """The units of each chunk of a stage, in the order that they run."""
+        setting, costs = self._setting, self._costs
+        stream = layer_input(setting)
+        for layer in ledger.layers.keys() - self._layers.keys():
+            self._layers[layer] = unit(
+                setting,
+                ledger.layers[layer],
+                costs,
+                stream,
+                checkpoint=setting.plan.recompute == "full",
+            )
+        chunks = [[self._layers[layer] for layer in chunk] for chunk in ledger.stage.chunks]
+        if ledger.embedding:
+            chunks[0].insert(0, unit(setting, ledger.embedding, costs, None))
+        if ledger.head:
+            chunks[-1].append(unit(setting, (*ledger.head, *loss(setting)), costs, stream))
+        return tuple(map(tuple, chunks))
 
 
 def unit(

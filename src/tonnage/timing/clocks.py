@@ -55,9 +55,10 @@ launches and ten collectives take at least 4.3 ms, whatever its size, on 2, 4 an
 the same the queue is full from about the sixth micro-batch of a step on, and not before the
 fourth: so the host of the rank that was measured is not the slowest."""
 
-EVENTS = 2
-"""Entries of a collective in the queue of kernels: the event that it waits for, and the
-wait for its own."""
+EVENTS = 4
+"""Entries of a collective in the queue that all streams share under
+CUDA_DEVICE_MAX_CONNECTIONS=1: the event that it waits for, the wait, itself, and the wait of
+the kernels after it."""
 
 
 class Cost(NamedTuple):
@@ -146,12 +147,14 @@ class Clocks:
     Attributes:
         host: the host.
         peer: the slowest host of the tensor-parallel group.
+        agreed: whether hosts meet before each collective.
         main: the end of the last kernel issued.
         streams: the end of the last collective issued, by mesh axis: each group has a
             communicator and a stream of its own.
     """
 
-    def __init__(self, pace: Pace = EAGER) -> None:
+    def __init__(self, pace: Pace = EAGER, *, agreed: bool = False) -> None:
+        self.agreed = agreed
         self.host = 0.0
         self.peer = 0.0
         self.main = 0.0
@@ -175,6 +178,8 @@ class Clocks:
             arrives: when the other side is ready.
         """
         self._issue(cost)
+        if self.agreed:
+            self.host = self.peer = max(self.host, self.peer)
         start = max(self.streams.get(axis, 0.0), self.main, self.host, self.peer, arrives)
         self.streams[axis] = start + cost.device
 
