@@ -8,6 +8,7 @@ allocator has taken from the driver by then is the *reserved* peak.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from tonnage.ledger import StageLedger, Weight
 from tonnage.ledger.layer import layer_input
 from tonnage.ledger.operation import Collective
 from tonnage.ledger.optimizer import state_bytes
-from tonnage.memory.allocator import Allocator, Block, Policy
+from tonnage.memory.allocator import Allocator, Block, OutOfMemoryError, Policy
 from tonnage.memory.pipe import Pipe, turn
 from tonnage.memory.program import Kind, Program
 from tonnage.memory.schedule import Pass, passes
@@ -29,8 +30,8 @@ STEPS = 3
 """Steps until blocks fall in the same places again: the first lacks optimizer states, the
 second cuts up what the first has left."""
 
-MIB = 2**20
-BUCKET = 25 * MIB
+BUCKET = 25 * 2**20
+"""DistributedDataParallel's default ``bucket_cap_mb``."""
 
 Frame = dict[str, Block]
 
@@ -42,12 +43,30 @@ class Replayed:
     Attributes:
         allocated: the most in blocks.
         reserved: the most in segments.
-        out_of_memory: whether the driver had no more.
+        retries: how often the driver had no more and cached segments were given back.
     """
 
     allocated: int
     reserved: int
     retries: int
+
+
+def replay(
+    setting: Setting,
+    ledgers: tuple[StageLedger, ...],
+    stage: int,
+    costs: Costs,
+    capacity: int,
+) -> Replayed:
+    """The first steps of a stage on a device with ``capacity`` bytes for the allocator.
+
+    Where that is not enough, the figures are those of a device without end.
+    """
+    try:
+        return Replay(setting, ledgers, stage, costs, Policy(capacity=capacity)).run()
+    except OutOfMemoryError:
+        unbounded = Replay(setting, ledgers, stage, costs).run()
+        return dataclasses.replace(unbounded, reserved=max(unbounded.reserved, capacity + 1))
 
 
 class Replay:
@@ -81,8 +100,8 @@ class Replay:
         """Play the first steps."""
         self._start()
         self.allocator.empty_cache()
-        for step in range(steps):
-            self._step(first=step == 0)
+        for _ in range(steps):
+            self._step()
         return Replayed(
             allocated=self.allocator.peak_allocated,
             reserved=self.allocator.peak_reserved,
@@ -137,7 +156,7 @@ class Replay:
 
     # One step.
 
-    def _step(self, *, first: bool) -> None:
+    def _step(self) -> None:
         setting = self.setting
         self.pipe.start(self.clocks.host)
         for one in passes(setting.plan, self.ledger.stage.index, int(setting.grad_acc)):
@@ -145,6 +164,7 @@ class Replay:
                 self._forward(one)
             else:
                 self._backward(one)
+        self.clocks.drain()  # the loss and the gradients' norm are read
         self._moments()
         self._update()
         self.clocks.drain()
@@ -180,11 +200,13 @@ class Replay:
             self.frames[one.chunk, place, one.microbatch] = frame
             if block is not None and unit.forward.enters:
                 frame[unit.forward.enters] = block
-            block = self._play(unit, unit.forward, frame, (one.chunk, place))
+            block = self._play(unit.forward, frame, (one.chunk, place))
         if block is not None:
             self.outputs[one.chunk, one.microbatch] = block
             self._send(block)
             self.pipe.sent(one, self.clocks.main)
+            if self._waits() and not self._before_last():
+                self.clocks.drain()
 
     def _backward(self, one: Pass) -> None:
         units = self.chunks[one.chunk]
@@ -197,10 +219,10 @@ class Replay:
             frame = self.frames.pop((one.chunk, place, one.microbatch))
             key = (one.chunk, place)
             if unit.again is not None:
-                self._discard(self._play(unit, unit.again, frame, key))
+                self._discard(self._play(unit.again, frame, key))
             if block is not None and unit.backward.enters:
                 frame[unit.backward.enters] = block
-            block = self._play(unit, unit.backward, frame, key)
+            block = self._play(unit.backward, frame, key)
             for left in frame.values():
                 self._free(left)
         if block is not None:
@@ -220,8 +242,17 @@ class Replay:
         block = self._take(self.message.bytes)
         self.touched[block] = "pp"
         self.clocks.send(self.costs.collective(self.message), "pp", arrives=self.pipe.arrives(one))
+        if self._waits() and not one.forward and self._before_last():
+            self.clocks.wait(self.clocks.streams["pp"])
         self.clocks.join("pp")
         return block
+
+    def _waits(self) -> bool:
+        return self.setting.runtime.pipeline_host == "waits" and self.setting.plan.pp > 1
+
+    def _before_last(self) -> bool:
+        """Whether the next stage is the last."""
+        return self.ledger.stage.index == self.setting.plan.pp - 2
 
     def _message(self) -> Collective:
         stream = layer_input(self.setting)
@@ -232,7 +263,7 @@ class Replay:
         self.clocks.send(self.costs.collective(self.message), "pp")
 
     def _play(
-        self, unit: Unit, program: Program, frame: Frame, key: tuple[int, int]
+        self, program: Program, frame: Frame, key: tuple[int, int]
     ) -> Block | None:
         clocks = self.clocks
         for kind, slot, size, cost, touched in program.steps:

@@ -75,6 +75,10 @@ class Runtime:
         workspaces: matrix-product workspaces inside the allocator.
         blocking_collectives: the host waits for each collective to finish (a debugging switch
             of torch.distributed, some transports): ``no``, ``yes``, or ``pipelines-across-nodes``.
+        pipeline_host: between stages the host is ``free`` to run ahead, or ``waits``: for an
+            activation to leave, and for a gradient from the last stage to come.
+        reserved: what the allocator holds is a ``share`` over the tensors, or found by a
+            ``replay`` of the allocations (`tonnage.memory.replay`).
         pipeline_split: stages hold equally many layers (``even``) or cost the same
             (``by-cost``): see `tonnage.plan.layout.stages`.
         overlap_grad_reduce: gradient reduction runs under the last micro-batch's backward.
@@ -113,6 +117,8 @@ class Runtime:
     placeholder_gradients: bool = False
     workspaces: int = 2
     blocking_collectives: Literal["no", "yes", "pipelines-across-nodes"] = "no"
+    pipeline_host: Literal["free", "waits"] = "free"
+    reserved: Literal["share", "replay"] = "share"
     pipeline_split: SplitRule = "even"
     overlap_grad_reduce: bool = True
     overlap_param_gather: bool = True

@@ -192,6 +192,10 @@ class Clocks:
         """The host waits for the device."""
         self.host = self.peer = max(self.host, self.peer, self.main, *self.streams.values())
 
+    def wait(self, until: float) -> None:
+        """The hosts wait."""
+        self.host, self.peer = max(self.host, until), max(self.peer, until)
+
     def _issue(self, cost: Cost) -> None:
         self.peer += cost.host
         self.host += cost.host * self._ahead
