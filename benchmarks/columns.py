@@ -5,7 +5,6 @@ Run by hand: ``python benchmarks/columns.py``. Prints seconds of CPU time.
 
 from __future__ import annotations
 
-import dataclasses
 import platform
 import sys
 import time
@@ -40,7 +39,7 @@ def weigh(resolved: Resolved, degrees: dict[str, NDArray[np.int64]]) -> NDArray[
     peaks = np.empty(count, dtype=np.int64)
     for start in range(0, count, CHUNK):
         part = {name: column[start : start + CHUNK] for name, column in degrees.items()}
-        setting = dataclasses.replace(resolved.setting, **part)
+        setting = resolved.setting.columns(**part)
         stages = [
             stage_memory(setting, ledger).allocated
             for ledger in stage_ledgers(setting, resolved.stages)

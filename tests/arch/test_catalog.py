@@ -79,6 +79,13 @@ def test_real_files_are_read_or_refused_by_name(path: Path) -> None:
         ("qwen3-32b", "Qwen--Qwen3-32B_config.json"),
         ("qwen3-30b-a3b", "Qwen--Qwen3-30B-A3B_config.json"),
         ("qwen3-235b-a22b", "Qwen--Qwen3-235B-A22B_config.json"),
+        ("qwen3.5-35b-a3b", "Qwen--Qwen3.5-35B-A3B_config.json"),
+        ("qwen3.5-397b-a17b", "Qwen--Qwen3.5-397B-A17B_config.json"),
+        ("nemotron-h-56b", "nvidia--Nemotron-H-56B-Base-8K_config.json"),
+        (
+            "nemotron-3-nano-30b-a3b",
+            "nvidia--NVIDIA-Nemotron-3-Nano-30B-A3B-BF16_config.json",
+        ),
     ],
 )
 def test_entries_equal_the_files_on_the_hub(name: str, file: str) -> None:

@@ -155,7 +155,7 @@ def test_a_nested_key_is_named_by_its_path() -> None:
         ("opt-6.7b", {"layerdrop": 0.1}, "config.layerdrop"),
         ("gpt2", {"add_cross_attention": True}, "config.add_cross_attention"),
         ("gpt2", {"activation_function": "snake"}, "config.activation_function"),
-        ("llama-2-7b", {"model_type": "bamba"}, "config.model_type"),
+        ("llama-2-7b", {"model_type": "rwkv"}, "config.model_type"),
         ("llama-2-7b", {"is_encoder_decoder": True}, "config.is_encoder_decoder"),
         (
             "llama-2-7b",

@@ -128,12 +128,12 @@ def test_lists_and_pairs() -> None:
         "--lora-targets=q_proj,k_proj",
         "--lora-targets=v_proj",
         "--habit=loss=chunked",
-        "--habit=workspaces = 1",
+        "--habit=matmul_workspaces = 1",
         "--json",
     )
     plan = result.json()["plan"]
     assert plan["lora_targets"] == ["q_proj", "k_proj", "v_proj"]
-    assert plan["habits"] == [["loss", "chunked"], ["workspaces", "1"]]
+    assert plan["habits"] == [["loss", "chunked"], ["matmul_workspaces", "1"]]
 
 
 def test_limits_take_room_away() -> None:

@@ -97,6 +97,20 @@ def test_the_unexpected() -> None:
             run(*GPT2, "--debug")
 
 
+def test_one_version_of_the_schema() -> None:
+    from tonnage import estimation
+    from tonnage.cli import output
+
+    assert output.SCHEMA_VERSION == estimation.SCHEMA_VERSION
+
+
+def test_a_broken_installation_shows_no_traceback() -> None:
+    with mock.patch.dict("sys.modules", {"tonnage.cli.estimate": None}):
+        result = run(*GPT2, "--json")
+    assert result.code == 1
+    assert "ImportError" in result.json()["error"]["message"]
+
+
 def test_other_codes() -> None:
     assert describe(TonnageError("no")).exit_code == 1
     with mock.patch("tonnage.cluster.parse_cluster", side_effect=KeyboardInterrupt):

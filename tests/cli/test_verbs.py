@@ -36,15 +36,6 @@ def test_models() -> None:
     assert row.split()[:3] == ["mixtral-8x22b", "141", "B"]
 
 
-def test_devices() -> None:
-    found = run("devices", "h100", "--json").json()["devices"]
-    assert any(device["name"] == "H100-SXM5-80GB" for device in found)
-    for device in found:
-        assert device["source"]
-        assert device["peak"]["bf16"] > 1e14
-    assert "H200" in run("devices").out
-
-
 def test_napkin_time() -> None:
     words = ("napkin", "time", "--params=70B", "--tokens=15T", "--gpus=1024xH100", "--mfu=0.5")
     text = run(*words)
@@ -77,7 +68,7 @@ def test_napkin_max_params() -> None:
     assert by_hand["parameters"] == 40 * 10**9
 
 
-@pytest.mark.parametrize("verb", [("models",), ("devices",), ("napkin", "max-params")])
+@pytest.mark.parametrize("verb", [("models",), ("hardware",), ("napkin", "max-params")])
 def test_text_needs_no_colour(verb: tuple[str, ...]) -> None:
     words = (*verb, "--gpus=8xH100") if "napkin" in verb else verb
     assert "\x1b" not in run(*words).out

@@ -147,3 +147,17 @@ def test_parts_can_be_overridden_and_are_checked_again() -> None:
 def test_the_domain_moves_with_the_node_where_they_were_the_same() -> None:
     assert Cluster.of(H100, 64).override(gpus_per_node=4).scale_up_domain == 4
     assert Cluster.of(find_device("GB200"), 72).override(gpus_per_node=8).scale_up_domain == 72
+
+
+def test_nodes_of_another_size_are_taken_into_account_before_the_count_is_checked() -> None:
+    cluster = parse_cluster("20xH100", gpus_per_node=4)
+    assert (cluster.nodes, cluster.scale_up_domain) == (5, 4)
+    with pytest.raises(InputError, match="gpus_per_node: 0 is not a positive whole number"):
+        parse_cluster("20xH100", gpus_per_node=0)
+
+
+def test_a_device_from_elsewhere_takes_a_bare_count() -> None:
+    device = replace(H100, name="Abacus")
+    assert parse_cluster("16", device=device) == Cluster.of(device, 16)
+    with pytest.raises(InputError, match="names a device, which a device file does already"):
+        parse_cluster("16xH100", device=device)

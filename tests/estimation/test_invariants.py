@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from tests.plan.strategies import Run, runs
 from tonnage.estimation import estimate
 
-EXAMPLES = settings(max_examples=150)
+EXAMPLES = settings(max_examples=60)
 
 
 @EXAMPLES

@@ -46,6 +46,7 @@ def base(architecture: Architecture, runtime: str, *, zero: int, sp: bool, **mor
     profile = with_habits(RUNTIMES[runtime], more.pop("habits", ()))
     recipe = PRECISIONS[more.pop("precision", profile.precision)]
     plan = Plan(runtime=runtime, sp=sp, zero=zero, **more)
+    ones: dict[str, Any] = dict.fromkeys(FIELDS, 1)
     return Setting(
         architecture=architecture,
         plan=plan,
@@ -55,7 +56,7 @@ def base(architecture: Architecture, runtime: str, *, zero: int, sp: bool, **mor
         sp=sp,
         zero=zero,
         causal=plan.attention == "flash",
-        **dict.fromkeys(FIELDS, 1),
+        **ones,
     )
 
 

@@ -31,7 +31,7 @@ COUNTS = (
     "lora_rank",
     "recompute_num_layers",
 )
-NOT_COUNTS = (True, False, 1.0, 2.5, -1, 10**9 + 1, 10**100, "8", "", float("nan"), (), object())
+NOT_COUNTS = (True, False, 1.0, 2.5, -1, 10**9 + 1, 10**100, "8", "", float("nan"), (), type)
 
 
 # 0 is a value of one field, and False equals 0.

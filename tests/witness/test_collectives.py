@@ -133,3 +133,15 @@ def test_the_bubble_of_equal_stages(pp: int, vpp: int) -> None:
     stage: Any = X
     time = pipeline_time(Plan(pp=pp, vpp=vpp), [stage] * pp, m)
     assert sympy.simplify(time.bubble / time.busy - sympy.Rational(pp - 1, vpp) / m) == 0
+
+
+def test_ring_attention_passes_keys_and_values_to_every_other_rank() -> None:
+    """Liu et al., arXiv 2310.01889: k and v go round; backward, their gradients beside them."""
+    c = sympy.Symbol("c", positive=True, integer=True)
+    run = setting(gpt(), "megatron", Plan(), tp=T, sp=True, cp=c)
+    operations = layer_operations(run, run.architecture.layers[0])
+    sends = {e.phase: e for op in operations for e in op.collectives if e.axis == "cp"}
+    once = 2 * (2 * S * B * H / (T * c)) * (c - 1)
+    assert {each.kind for each in sends.values()} == {"send"}
+    assert sympy.simplify(sends["forward"].bytes - once) == 0
+    assert sympy.simplify(sends["backward"].bytes - 2 * once) == 0

@@ -13,7 +13,7 @@ import pytest
 import sympy
 
 from tests.witness.symbolic import H, L, S, V, gpt
-from tonnage.arch import Architecture, LatentAttention, MoE, catalog
+from tonnage.arch import Architecture, Attention, LatentAttention, MoE, catalog
 from tonnage.ledger import parameters, sequence_flops, stage_ledgers, whole, whole_stage
 
 MODELS = (
@@ -74,6 +74,7 @@ def attention_term(architecture: Architecture, seq: int) -> int:
             widths = mixer.nope_head_dim + mixer.rope_head_dim + mixer.value_head_dim
             seen = seq
         else:
+            assert isinstance(mixer, Attention)
             widths, seen = 2 * mixer.head_dim, min(seq, mixer.window or seq)
         term += 6 * mixer.heads * widths * seq * seen
     return term

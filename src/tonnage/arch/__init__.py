@@ -5,9 +5,9 @@ from tonnage.arch.catalog import catalog_names
 from tonnage.arch.config import read_config
 from tonnage.arch.feed_forward import MLP, FeedForward, MoE
 from tonnage.arch.layer import Layer, Mixer
-from tonnage.arch.load import load
+from tonnage.arch.load import Found, find_config, load
 from tonnage.arch.mixer import Attention, CompressedAttention, Indexer, LatentAttention
-from tonnage.arch.norm import LAYERNORM, RMSNORM, Norm
+from tonnage.arch.norm import CENTRED_RMSNORM, LAYERNORM, RMSNORM, Norm
 from tonnage.arch.recurrent import (
     GatedDelta,
     LightningAttention,
@@ -19,6 +19,7 @@ from tonnage.arch.recurrent import (
 from tonnage.arch.vision import VisionTower
 
 __all__ = [
+    "CENTRED_RMSNORM",
     "LAYERNORM",
     "MLP",
     "RMSNORM",
@@ -26,6 +27,7 @@ __all__ = [
     "Attention",
     "CompressedAttention",
     "FeedForward",
+    "Found",
     "GatedDelta",
     "Indexer",
     "LatentAttention",
@@ -40,6 +42,7 @@ __all__ = [
     "ShortConvolution",
     "VisionTower",
     "catalog_names",
+    "find_config",
     "load",
     "read_config",
 ]

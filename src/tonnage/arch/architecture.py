@@ -37,8 +37,14 @@ class Architecture:
         embedding_dropout: probability of dropout after the embedding.
         head_bias: the head has a bias.
         logits_softcap: logits pass through ``cap * tanh(logits / cap)``.
-        mtp_layers: multi-token-prediction layers that the config names (not counted as
-            parameters, as in transformers' classes).
+        mtp_layers: multi-token-prediction layers that the config names. They are counted
+            apart: transformers' classes leave them out.
+        mtp: the layer that each of them has behind its projection; None where there are
+            none, or where it is not known.
+        streams: parallel residual streams that a learnt mixture joins before the head; 0:
+            a plain residual.
+        per_layer_vocab: rows of a second token embedding, which feeds every layer an input
+            of its own (Gemma 4); 0: there is none.
         vision: the image encoder, or None.
         source: where the facts come from.
     """
@@ -58,12 +64,21 @@ class Architecture:
     head_bias: bool = False
     logits_softcap: bool = False
     mtp_layers: int = 0
+    mtp: Layer | None = None
+    streams: int = 0
+    per_layer_vocab: int = 0
     vision: VisionTower | None = None
     source: str = ""
 
     def kinds(self) -> dict[Layer, int]:
         """Each distinct layer and how often it occurs, in order of first appearance."""
         return dict(Counter(self.layers))
+
+    @property
+    def has_indexer(self) -> bool:
+        """Whether an indexer picks what any layer sees."""
+        mixers = (layer.mixer for layer in self.layers)
+        return any(getattr(mixer, "indexer", None) is not None for mixer in mixers)
 
     @property
     def is_moe(self) -> bool:

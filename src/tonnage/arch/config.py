@@ -84,7 +84,7 @@ def _family(keys: Keys) -> str:
             field="config.model_type",
             value="nothing",
             problem="is given, so the family is unknown",
-            accepted=", ".join(FAMILIES),
+            accepted=_nearest("llama"),
             hint="give the config.json of a model (not its quantization or generation config)",
         )
     family = keys.word("model_type")
@@ -93,9 +93,17 @@ def _family(keys: Keys) -> str:
             field="config.model_type",
             value=family,
             problem="is a family that is not modelled",
-            accepted=", ".join(FAMILIES),
+            accepted=_nearest(family),
         )
     return family
+
+
+def _nearest(family: str) -> str:
+    """The families whose names look most alike; all of them are too many for a sentence."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(family[:100], FAMILIES, n=5, cutoff=0.0)
+    return f"one of {len(FAMILIES)} families, such as {', '.join(near)}"
 
 
 def _refuse_other_models(keys: Keys) -> None:

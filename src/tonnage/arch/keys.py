@@ -94,6 +94,16 @@ class Keys:
             self.fail(name, value, problem="is out of range", accepted=accepted)
         return float(value)
 
+    def ratio(self, name: str, *, default: float, most: float = 1e6) -> float:
+        """A number above 0; null and an absent key mean the default."""
+        accepted = f"a number above 0 and up to {most:g}"
+        value = self.values.get(name)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+            self.fail(name, value, problem="is out of range", accepted=accepted)
+        return float(value)
+
     def is_set(self, name: str) -> bool:
         """Whether a number stands where null would turn a feature off."""
         value = self.values.get(name)
@@ -127,6 +137,33 @@ class Keys:
         if len(items) != length:
             self.fail(name, f"a list of {len(items)}", problem="does not match", accepted=accepted)
         return tuple(item for item in items if isinstance(item, str))
+
+    def counts(
+        self, name: str, *, length: int, least: int = 1, most: int = WIDEST
+    ) -> tuple[int, ...]:
+        """A list of at least ``length`` whole numbers in a range, cut there."""
+        accepted = f"a list of {length} whole numbers from {least} to {most}"
+        self._find(name, accepted=accepted)
+        items = self._list(name, accepted=accepted)
+        if len(items) < length:
+            self.fail(name, f"a list of {len(items)}", problem="does not match", accepted=accepted)
+        for item in items:
+            if type(item) is not int or not least <= item <= most:
+                self.fail(name, item, problem="is out of range", accepted=accepted)
+        return tuple(item for item in items[:length] if isinstance(item, int))
+
+    def switches(self, name: str, *, length: int) -> tuple[bool, ...] | None:
+        """A list of at least ``length`` zeros and ones, cut there; None for null and absence."""
+        if self.values.get(name) is None:
+            return None
+        accepted = f"a list of {length} zeros and ones, one a layer"
+        items = self._list(name, accepted=accepted)
+        if len(items) < length:
+            self.fail(name, f"a list of {len(items)}", problem="does not match", accepted=accepted)
+        for item in items:
+            if type(item) is not int or item not in (0, 1):
+                self.fail(name, item, problem="is neither 0 nor 1", accepted=accepted)
+        return tuple(item == 1 for item in items[:length])
 
     def nested(self, name: str) -> Keys:
         """The object under a key."""

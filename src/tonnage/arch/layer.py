@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tonnage.arch.feed_forward import FeedForward
-from tonnage.arch.mixer import Attention, LatentAttention
+from tonnage.arch.mixer import Attention, CompressedAttention, LatentAttention
 from tonnage.arch.norm import Norm
 from tonnage.arch.recurrent import Recurrent
 
-Mixer: TypeAlias = Attention | LatentAttention | Recurrent
+Mixer: TypeAlias = Attention | CompressedAttention | LatentAttention | Recurrent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +26,11 @@ class Layer:
         mlp_output_norm: norm of the feed-forward output before the residual sum.
         parallel: mixer and MLP both read the layer's input (GPT-J, NeoX).
         dropout: probability of dropout before each residual sum.
+        layer_scale: the output of each part is scaled by a learnt weight a channel (CaiT).
+        streams: parallel residual streams, mixed by hyper-connections around each part
+            (arXiv 2512.24880); 0: a plain residual.
+        per_layer_input: width of an embedding of the token that enters after the
+            feed-forward part (Gemma 4); None: there is none.
     """
 
     mixer: Mixer | None
@@ -36,3 +41,6 @@ class Layer:
     mlp_output_norm: Norm | None = None
     parallel: bool = False
     dropout: float = 0.0
+    layer_scale: bool = False
+    streams: int = 0
+    per_layer_input: int | None = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from tonnage.arch import catalog, hub
 from tonnage.arch.architecture import Architecture
@@ -11,6 +13,25 @@ from tonnage.arch.config import LARGEST_FILE, parse_config, read_config
 from tonnage.errors import InputError
 
 _ACCEPTED = "a catalog name, a config.json, a folder that holds one, - or organisation/model"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A config.json that was found.
+
+    Attributes:
+        config: its keys.
+        name: what people call the model.
+        source: where it came from.
+    """
+
+    config: Mapping[str, object]
+    name: str
+    source: str
+
+    def read(self) -> Architecture:
+        """The facts in it."""
+        return read_config(self.config, name=self.name, source=self.source)
 
 
 def load(model: str) -> Architecture:
@@ -25,34 +46,43 @@ def load(model: str) -> Architecture:
         InputError: there is no such model, it cannot be fetched, or its file is unusable.
         NotModelledError: the model makes sense and is not modelled.
     """
+    return find_config(model).read()
+
+
+def find_config(model: str) -> Found:
+    """Find a model's config.json, as `load` does, and leave it unread.
+
+    Raises:
+        InputError: there is no such model, it cannot be fetched, or its file is no JSON.
+    """
     entry = catalog.find(model)
     if entry is not None:
-        return entry.read()
+        return Found(config=entry.config, name=entry.name, source=entry.source)
     if model == "-":
-        data = _read("-", model="-")
-        return read_config(parse_config(data, model="-"), name="stdin", source="stdin")
+        config = parse_config(_read("-", model="-"), model="-")
+        return Found(config=config, name="stdin", source="stdin")
     path = os.path.expanduser(model)
     if os.path.isdir(path):
-        return _load_file(os.path.join(path, "config.json"), model=model)
+        return _find_file(os.path.join(path, "config.json"), model=model)
     if os.path.exists(path):
-        return _load_file(path, model=model)
+        return _find_file(path, model=model)
     if hub.is_hub_name(model) and not model.endswith(".json"):
-        return _load_from_hub(model)
+        return _find_on_hub(model)
     raise _unknown(model)
 
 
-def _load_from_hub(model: str) -> Architecture:
+def _find_on_hub(model: str) -> Found:
     cached = hub.cached_config(model)
     if cached is not None:
         config = parse_config(_read(str(cached), model=model), model=model)
-        return read_config(config, name=model, source=str(cached))
+        return Found(config=config, name=model, source=str(cached))
     config, url = hub.fetch_config(model)
-    return read_config(config, name=model, source=url)
+    return Found(config=config, name=model, source=url)
 
 
-def _load_file(path: str, *, model: str) -> Architecture:
+def _find_file(path: str, *, model: str) -> Found:
     config = parse_config(_read(path, model=model), model=model)
-    return read_config(config, name=_name_of(path), source=path)
+    return Found(config=config, name=_name_of(path), source=path)
 
 
 def _read(path: str, *, model: str) -> bytes:

@@ -61,7 +61,10 @@ class Attention:
         top_k: keys that a query sees of all before it, picked by an indexer; None: all.
         indexer: the indexer that picks them; None where there is none, or where the pick
             of an earlier layer serves.
+        clip: queries, keys and values are clamped after their projections (MPT, OLMo).
         softcap: scores pass through ``cap * tanh(scores / cap)`` (Gemma 2).
+        one_projection: the class projects queries, keys and values with one layer (GPT-2).
+        softmax_fp32: unfused, the class asks for a softmax in fp32 (not GPT-2).
         sinks: each head has a learnt score that takes part in the softmax (gpt-oss).
         gate: the context is scaled by a learnt sigmoid gate before the output projection:
             one a ``head`` (Step 3.5), one an ``element`` (Qwen3-Next), or None.
@@ -89,7 +92,10 @@ class Attention:
     chunk: int | None = None
     top_k: int | None = None
     indexer: Indexer | None = None
+    clip: bool = False
     softcap: bool = False
+    one_projection: bool = False
+    softmax_fp32: bool = True
     sinks: bool = False
     gate: Literal["head", "element"] | None = None
     keys_as_values: bool = False

@@ -34,12 +34,31 @@ VERBS = {
         "Every blank of the plan is filled in, and the answer says with what. Exit code 3 means "
         "that the run does not fit; the answer is printed all the same.",
     ),
+    "dryrun": (
+        "tonnage.cli.dryrun:dryrun",
+        "Run one training step on fake tensors with PyTorch, and hold the ledger to it.\n\n"
+        "Needs the torch extra and no accelerator. One rank of transformers' own class, or "
+        "path/to/file.py:function for a step of your own.",
+    ),
+    "score": (
+        "tonnage.cli.score:score",
+        "Hold the predictor to measured runs: errors by family, fits, and choice of plan.",
+    ),
     "napkin": (
         "tonnage.cli.napkin:napkin",
         "The back of the envelope: how long a run takes, how large a model can be.",
     ),
     "models": ("tonnage.cli.models:models", "List the catalog of models."),
-    "devices": ("tonnage.cli.devices:devices", "List the catalog of devices."),
+    "hardware": (
+        "tonnage.cli.hardware:hardware",
+        "List devices with their dense peaks and ridge points, or all that is known of one.",
+    ),
+    "ranks": (
+        "tonnage.cli.ranks:ranks",
+        "Print where every rank sits: node, coordinates, groups, and the links they cross.\n\n"
+        "Ranks are numbered as torchrun numbers them, and laid out as Megatron lays them out: "
+        "tp is the fastest axis, then cp, dp and pp.",
+    ),
 }
 """Each verb: where its function is, and its help, of which the first paragraph is listed."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
+from tonnage.cli.cluster import ClusterFlags
 from tonnage.cli.flags import plan_changes, with_plan_flags
 from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
@@ -16,7 +17,8 @@ from tonnage.plan import Plan
 if TYPE_CHECKING:
     from tonnage.estimation import Estimate, Explanation
 
-_WHAT = Group("Model, cluster and plan", sort_key=1)
+_WHAT = Group("Model and plan", sort_key=1)
+_NO_CLUSTER = ClusterFlags()
 _NO_LIMITS = LimitFlags()
 
 
@@ -28,9 +30,7 @@ def estimate(
     ],
     /,
     *,
-    gpus: Annotated[
-        str, Parameter(group=_WHAT, metavar="NxDEVICE", help="How many of what, such as 8xH100.")
-    ],
+    cluster: ClusterFlags = _NO_CLUSTER,
     plan_file: Annotated[
         str | None,
         Parameter(
@@ -57,10 +57,9 @@ def estimate(
     that it does not fit; the answer is printed all the same.
     """
     from tonnage.arch import load
-    from tonnage.cluster import parse_cluster
     from tonnage.estimation import estimate as weigh
 
-    cluster = parse_cluster(gpus, field="gpus")
+    where = cluster.read()
     plan = _plan(plan_file, plan_changes(flags))
     within = limits.read()
     architecture = load(show_hyphen(model))
@@ -68,8 +67,8 @@ def estimate(
         from tonnage.estimation import explain as explain_row
 
         row = explain.strip().lower().replace("-", "_").replace(" ", "_")
-        return _show_explanation(explain_row(architecture, plan, cluster, row), as_json=as_json)
-    return _show(weigh(architecture, plan, cluster, within), as_json=as_json)
+        return _show_explanation(explain_row(architecture, plan, where, row), as_json=as_json)
+    return _show(weigh(architecture, plan, where, within), as_json=as_json)
 
 
 def _plan(path: str | None, changes: dict[str, Any]) -> Plan:
@@ -83,7 +82,7 @@ def _plan(path: str | None, changes: dict[str, Any]) -> Plan:
 
 def _show(answer: Estimate, *, as_json: bool) -> int:
     if as_json:
-        print_json({"schema_version": answer.schema_version, **answer.to_dict()})
+        print_json(answer.to_dict())
     else:
         from tonnage.report.estimate import print_estimate
 
@@ -93,9 +92,7 @@ def _show(answer: Estimate, *, as_json: bool) -> int:
 
 def _show_explanation(explanation: Explanation, *, as_json: bool) -> int:
     if as_json:
-        from tonnage.estimation import SCHEMA_VERSION
-
-        print_json({"schema_version": SCHEMA_VERSION, **dataclasses.asdict(explanation)})
+        print_json(dataclasses.asdict(explanation))
     else:
         from tonnage.report.explain import print_explanation
 

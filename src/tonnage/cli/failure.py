@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tonnage.cli.output import print_json
 from tonnage.errors import InputError, MissingPartError, TonnageError, shorten
-
-if TYPE_CHECKING:
-    from cyclopts import CycloptsError
 
 _LARGEST_JSON_INTEGER = 2**63
 
@@ -40,11 +36,9 @@ def report(error: Exception, *, as_json: bool) -> int:
     """Tell of an error, and return the exit code."""
     failure = describe(error)
     if as_json:
-        from tonnage.estimation import SCHEMA_VERSION
-
         keys = ("field", "value", "accepted", "hint", "message")
         told = {key: getattr(failure, key) for key in keys}
-        print_json({"schema_version": SCHEMA_VERSION, "error": told})
+        print_json({"error": told})
     else:
         print(f"error: {_with_flag(failure)}", file=sys.stderr)
         if failure.hint:
@@ -55,6 +49,8 @@ def report(error: Exception, *, as_json: bool) -> int:
 def describe(error: Exception) -> Failure:
     """Any exception as a failure."""
     from cyclopts import CycloptsError
+
+    from tonnage.cli.usage import usage_error
 
     if isinstance(error, CycloptsError):
         error = usage_error(error)
@@ -77,66 +73,6 @@ def describe(error: Exception) -> Failure:
         message=f"unexpected {type(error).__name__}: {shorten(str(error) or 'no message', 200)}",
         hint="this is a fault of Tonnage; --debug shows where it happened",
     )
-
-
-def usage_error(error: CycloptsError) -> InputError:
-    """What the parser complains about, in the shape of every other error."""
-    import cyclopts.exceptions as parser
-
-    if isinstance(error, parser.UnknownOptionError):
-        word = error.token.keyword or error.token.value
-        return InputError(
-            field="OPTION", value=word, problem="is not known", hint=_suggestion(error)
-        )
-    if isinstance(error, parser.UnknownCommandError):
-        word = (error.unused_tokens or [""])[0]
-        known = [name for name in error.app or () if not name.startswith("-")]
-        return InputError(
-            field="COMMAND",
-            value=word,
-            problem="is not known",
-            accepted=", ".join(known),
-            hint=_suggestion(error),
-        )
-    if isinstance(error, parser.MissingArgumentError):
-        name = error.keyword or (error.argument.name if error.argument else "ARGUMENT")
-        return InputError(field=_field(name), value="", problem="is missing", hint=_HELP)
-    if isinstance(error, parser.RepeatArgumentError):
-        name = error.token.keyword or ""
-        return InputError(
-            field=_field(name), value=error.token.value, problem="is given more than once"
-        )
-    if isinstance(error, parser.CoercionError) and error.token is not None:
-        return InputError(
-            field=_field(error.token.keyword or "ARGUMENT"),
-            value=error.token.value,
-            problem="is not understood",
-            accepted="true or false" if error.target_type is bool else "",
-            hint=_HELP,
-        )
-    if isinstance(error, parser.UnusedCliTokensError):
-        word = (error.unused_tokens or [""])[0]
-        return InputError(
-            field="ARGUMENT", value=word, problem="is one more than expected", hint=_HELP
-        )
-    name = error.argument.name if error.argument else "ARGUMENT"
-    return InputError(
-        field=_field(name), value="", problem=f"cannot be parsed: {shorten(str(error), 200)}"
-    )
-
-
-_HELP = "--help shows what is expected"
-
-
-def _suggestion(error: CycloptsError) -> str:
-    """``did you mean …?`` from the parser's own message, where it has one."""
-    _, found, rest = str(error).partition("Did you mean ")
-    return f"did you mean {rest.split('?')[0]}?" if found else _HELP
-
-
-def _field(flag: str) -> str:
-    """The name of a field from that of its flag: ``--memory-limit`` is ``memory_limit``."""
-    return flag.lstrip("-").replace("-", "_")
 
 
 def _with_flag(failure: Failure) -> str:

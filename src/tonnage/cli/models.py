@@ -26,10 +26,7 @@ def models(
     rows = [model_row(load(name)) for name in catalog_names()]
     found = matching(rows, pattern, lambda row: (row.name, row.family))
     if as_json:
-        from tonnage.estimation import SCHEMA_VERSION
-
-        listed = [dataclasses.asdict(row) for row in found]
-        print_json({"schema_version": SCHEMA_VERSION, "models": listed})
+        print_json({"models": [dataclasses.asdict(row) for row in found]})
     else:
         print_models(found)
     return 0

@@ -59,7 +59,7 @@ def train_time(
         seq=None if seq is None else whole("seq", seq.strip()),
     )
     if as_json:
-        _print_json(answer.to_json())
+        print_json(answer.to_json())
     else:
         from tonnage.report.napkin import print_train_time
 
@@ -89,15 +89,9 @@ def max_params(
         optimizer=optimizer,
     )
     if as_json:
-        _print_json(answer.to_json())
+        print_json(answer.to_json())
     else:
         from tonnage.report.napkin import print_max_parameters
 
         print_max_parameters(answer)
     return 0
-
-
-def _print_json(answer: dict[str, object]) -> None:
-    from tonnage.estimation import SCHEMA_VERSION
-
-    print_json({"schema_version": SCHEMA_VERSION, **answer})

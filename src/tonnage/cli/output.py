@@ -5,9 +5,13 @@ from __future__ import annotations
 import codecs
 import io
 import json
+from collections.abc import Mapping
 from typing import Annotated, TextIO, TypeAlias
 
 from cyclopts import Group, Parameter
+
+SCHEMA_VERSION = 1
+"""That of `tonnage.estimation`, which an error must not have to import."""
 
 _OUTPUT = Group("Output", sort_key=90)
 
@@ -38,13 +42,15 @@ _PLAIN = {
 }
 
 
-def print_json(data: object) -> None:
-    """Print data as JSON that any parser reads: no NaN, no Infinity, ASCII only.
+def print_json(data: Mapping[str, object]) -> None:
+    """Print data, and the version of its schema, as JSON that any parser reads.
+
+    Neither NaN nor Infinity is among it, and it is ASCII whatever the output's encoding.
 
     Raises:
         ValueError: a number in it is not finite.
     """
-    print(json.dumps(data, indent=2, allow_nan=False))
+    print(json.dumps({"schema_version": SCHEMA_VERSION, **data}, indent=2, allow_nan=False))
 
 
 def make_readable(stream: TextIO) -> None:

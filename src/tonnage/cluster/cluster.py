@@ -35,7 +35,7 @@ class Cluster:
     def __post_init__(self) -> None:
         """Check what no link can repair: the counts."""
         for field in ("gpus_per_node", "scale_up_domain"):
-            _check_positive(getattr(self, field), field=field)
+            check_count(getattr(self, field), field=field)
         check_gpus(self.gpus, self.gpus_per_node, field="gpus")
 
     @classmethod
@@ -72,7 +72,7 @@ def check_gpus(gpus: int, gpus_per_node: int, *, field: str) -> None:
     Raises:
         InputError: where they do not, with the nearest counts that do.
     """
-    _check_positive(gpus, field=field)
+    check_count(gpus, field=field)
     if gpus > LARGEST_CLUSTER:
         problem = "is more devices than any cluster has"
         raise InputError(
@@ -88,7 +88,12 @@ def check_gpus(gpus: int, gpus_per_node: int, *, field: str) -> None:
         )
 
 
-def _check_positive(value: object, *, field: str) -> None:
+def check_count(value: object, *, field: str) -> None:
+    """Check that a value counts something.
+
+    Raises:
+        InputError: where it is no whole number from 1.
+    """
     if type(value) is not int or value < 1:
         problem = "is not a positive whole number"
         raise InputError(field=field, value=value, problem=problem, accepted="1 or more")

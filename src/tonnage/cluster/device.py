@@ -110,7 +110,11 @@ class Device:
         Raises:
             InputError: as `peak_flops`.
         """
-        return self.peak_flops(number_format, field=field) / self.bandwidth
+        return self.ridge_of(self.peak_flops(number_format, field=field))
+
+    def ridge_of(self, rate: float) -> float:
+        """FLOP per byte of memory traffic that a rate in FLOP/s takes to be the limit."""
+        return rate / self.bandwidth
 
     def source_of(self, figure: str) -> str:
         """Where a figure comes from, by the name of its attribute."""

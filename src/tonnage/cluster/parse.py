@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tonnage.cluster.cluster import LARGEST_CLUSTER, Cluster, check_gpus
+from tonnage.cluster.cluster import LARGEST_CLUSTER, Cluster, check_count, check_gpus
+from tonnage.cluster.device import Device
 from tonnage.cluster.find import find_device
 from tonnage.errors import InputError
 
@@ -21,19 +22,38 @@ _ITEM = re.compile(
 )
 
 
-def parse_cluster(text: str, *, field: str = "--gpus") -> Cluster:
+def parse_cluster(
+    text: str,
+    *,
+    field: str = "--gpus",
+    device: Device | None = None,
+    gpus_per_node: int | None = None,
+) -> Cluster:
     """One cluster: ``8xH100``, ``8×H100``, ``64 x A100-40GB``, or ``H100`` for one device.
+
+    Args:
+        text: how many of what.
+        field: the flag or key that it stands in, for errors.
+        device: a device that is not in the catalog; the text is then a bare count.
+        gpus_per_node: devices in one host, where not as many as usual.
 
     Raises:
         InputError: where the text does not have this form, the device is not known, or
             so many of them do not fill whole nodes.
     """
     content = _within_limits(text, field=field).strip()
+    bare = re.fullmatch(_COUNT, content)
+    if device is not None:
+        if bare is None:
+            problem = "names a device, which a device file does already"
+            raise InputError(field=field, value=text, problem=problem, accepted="a count")
+        return _cluster(int(content), device, gpus_per_node, field=field)
     match = _CLUSTER.fullmatch(content)
-    if match is None or re.fullmatch(_COUNT, content):
+    if match is None or bare:
         problem = "names no device" if content else "is empty"
         raise InputError(field=field, value=text, problem=problem, accepted=_ACCEPTED)
-    return _cluster(int(match["gpus"] or 1), match["device"], field=field)
+    found = find_device(match["device"], field=field)
+    return _cluster(int(match["gpus"] or 1), found, gpus_per_node, field=field)
 
 
 def parse_clusters(text: str, *, field: str = "--gpus") -> tuple[Cluster, ...]:
@@ -62,7 +82,8 @@ def parse_clusters(text: str, *, field: str = "--gpus") -> tuple[Cluster, ...]:
                 accepted=_ACCEPTED_LIST,
                 hint="a bare count takes the device that comes after it",
             )
-        found.append(tuple(_cluster(count, device, field=field) for count in counts))
+        entry = find_device(device, field=field)
+        found.append(tuple(_cluster(count, entry, None, field=field) for count in counts))
     return tuple(cluster for clusters in reversed(found) for cluster in clusters)
 
 
@@ -102,7 +123,9 @@ def _doubled(item: str, first: int, last: int, *, field: str) -> tuple[int, ...]
     )
 
 
-def _cluster(gpus: int, device_name: str, *, field: str) -> Cluster:
-    device = find_device(device_name, field=field)
-    check_gpus(gpus, device.gpus_per_node, field=field)
-    return Cluster.of(device, gpus)
+def _cluster(gpus: int, device: Device, gpus_per_node: int | None, *, field: str) -> Cluster:
+    if gpus_per_node is not None:
+        check_count(gpus_per_node, field="gpus_per_node")
+    per_node = gpus_per_node or device.gpus_per_node
+    check_gpus(gpus, per_node, field=field)
+    return Cluster.of(device, 1).override(gpus=gpus, gpus_per_node=per_node)

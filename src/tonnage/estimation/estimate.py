@@ -300,4 +300,6 @@ def _not_modelled(resolved: Resolved) -> tuple[str, ...]:
             f"{architecture.mtp_layers} multi-token-prediction layers that the config names: "
             "not trained"
         )
+    if architecture.has_indexer:
+        missing.append("the loss that trains an indexer: its weights are held and do not train")
     return tuple(missing)

@@ -1,12 +1,11 @@
 """The ledger: every formula of a layer, written once and read three ways."""
 
+from tonnage.ledger.count import ParameterCount, parameters
 from tonnage.ledger.flops import ModelFlops, sequence_flops
 from tonnage.ledger.head import loss_bytes
 from tonnage.ledger.layer import layer_operations, saved_bytes, saved_tensors
 from tonnage.ledger.model import (
-    ParameterCount,
     StageLedger,
-    parameters,
     stage_ledgers,
     whole,
     whole_stage,

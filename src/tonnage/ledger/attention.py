@@ -86,6 +86,7 @@ def _core(spec: Attention) -> Core:
             top_k=spec.top_k,
         ),
         softcap=spec.softcap,
+        softmax_fp32=spec.softmax_fp32,
         sinks=spec.sinks,
         relative_buckets=spec.relative_buckets,
         dropout=spec.dropout,
@@ -120,11 +121,26 @@ def _project(setting: Setting, spec: Attention, rows: Rows) -> tuple[Operations,
             split="column",
             bias=spec.qkv_bias,
             target=f"{letter}_proj",
+            part_of="attention.qkv" if spec.one_projection else None,
         )
         done, tensors[letter] = linear(setting, part, rows if letter == "q" else outside)
         operations.extend(done)
     if spec.keys_as_values:
         tensors["v"] = tensors["k"]
+    if spec.clip:
+        before = tuple(tensors[letter] for letter in own)
+        for letter in own:
+            tensors[letter] = tensors[letter].cast(f"attention.{letter}_clipped", setting.format)
+        after = tuple(tensors[letter] for letter in own)
+        operations.append(
+            Operation(
+                name="attention.clip",
+                kind="elementwise",
+                inputs=before,
+                outputs=after,
+                saves=before,
+            )
+        )
     return tuple(operations), (tensors["q"], tensors["k"], tensors["v"])
 
 

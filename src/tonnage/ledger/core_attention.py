@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, exact_div
+from tonnage.algebra import Number, exact_div, minimum, total
 from tonnage.ledger.elementwise import dropout_mask
 from tonnage.ledger.operation import Collective, Operation, Operations, Tensor, Weight
 from tonnage.ledger.pairs import ALL_BEFORE, Sight, twice_pairs
@@ -23,7 +23,9 @@ class Core:
         key_width: width of a query or key head.
         value_width: width of a value head.
         sight: which keys a query sees.
+        far: which compressed blocks it sees beside them, or None.
         softcap: scores are capped by a tanh.
+        softmax_fp32: unfused, the softmax is asked for in fp32.
         sinks: each head has a learnt score in the softmax, which no value follows.
         relative_buckets: rows of a table of biases by distance that scores are added to.
         dropout: probability of dropout on the attention weights.
@@ -35,11 +37,18 @@ class Core:
     key_width: Number
     value_width: Number
     sight: Sight = ALL_BEFORE
+    far: Sight | None = None
     softcap: bool = False
+    softmax_fp32: bool = True
     sinks: bool = False
     relative_buckets: Number = 0
     dropout: float = 0.0
     borrowed: bool = False
+
+    @property
+    def sights(self) -> tuple[Sight, ...]:
+        """All that a query sees, kind by kind."""
+        return (self.sight,) if self.far is None else (self.sight, self.far)
 
 
 def core_attention(
@@ -64,7 +73,7 @@ def pair_flops(setting: Setting, core: Core, width: Number) -> Number:
 
     ``2 · width`` a pair and head.
     """
-    twice = twice_pairs(setting, core.sight)
+    twice = total(twice_pairs(setting, sight) for sight in core.sights)
     return exact_div(width * core.heads * setting.mbs * twice, setting.cp * setting.tp)
 
 
@@ -105,12 +114,10 @@ def _flash(
     saves = [*(inputs[:1] if core.borrowed else inputs), context]
     if setting.runtime.norm_statistics:
         saves.append(Tensor(name="attention.logsumexp", elements=rows, format="fp32"))
-    saves.extend(
-        context.cast(f"attention.context_copy{copy}", context.format)
-        for copy in range(setting.runtime.attention_output_copies)
-    )
-    if core.sight.top_k is not None and core.sight.ratio is None:
-        saves.append(picked(setting, core.sight.top_k))
+    if setting.runtime.attention_layout == "sbhd" and setting.plan.attention_version == 2:
+        saves.append(context.cast("attention.context_transposed", context.format))
+    picks = (picked(setting, sight) for sight in core.sights if sight.top_k is not None)
+    saves.extend(picks)
     scores = pair_flops(setting, core, core.key_width)
     flops = scores + pair_flops(setting, core, core.value_width)
     return (
@@ -163,7 +170,7 @@ def _eager(
     """
     repeat, (query, key, value) = _repeat_heads(setting, core, inputs)
     size = setting.tokens * exact_div(core.heads, setting.tp)
-    pairs = size * core.sight.keys(setting)
+    pairs = size * total(sight.keys(setting) for sight in core.sights)
     scores = Tensor(name="attention.scores", elements=pairs, format=setting.format)
     product = Operation(
         name="attention.scores",
@@ -190,9 +197,10 @@ def _eager(
     return (*repeat, product, *softmax, weighted)
 
 
-def picked(setting: Setting, top_k: Number) -> Tensor:
-    """The positions that an indexer picked, ``[tokens, top_k]`` of 32 bits."""
-    return Tensor(name="attention.picked", elements=setting.tokens * top_k, format="fp32")
+def picked(setting: Setting, sight: Sight) -> Tensor:
+    """The keys that an indexer picked, ``[tokens, top_k]`` of 32 bits."""
+    count = minimum(sight.top_k, sight.keys(setting))
+    return Tensor(name="attention.picked", elements=setting.tokens * count, format="fp32")
 
 
 def _repeat_heads(
@@ -202,14 +210,14 @@ def _repeat_heads(
     query, key, value = inputs
     if core.kv_heads == core.heads:
         return (), inputs
-    heads = exact_div(core.heads, setting.tp)
-    wide_key, wide_value = (
-        Tensor(
-            name=f"{tensor.name}.repeated",
-            elements=setting.tokens * heads * width,
-            format=tensor.format,
-        )
-        for tensor, width in ((key, core.key_width), (value, core.value_width))
+    rows = exact_div(setting.mbs * total(sight.keys(setting) for sight in core.sights), setting.cp)
+    rows = rows * exact_div(core.heads, setting.tp)
+    same = "_value" if key.name == value.name else ""
+    wide_key = Tensor(
+        name=f"{key.name}.repeated", elements=rows * core.key_width, format=key.format
+    )
+    wide_value = Tensor(
+        name=f"{value.name}.repeated{same}", elements=rows * core.value_width, format=value.format
     )
     # Where q, k and v are views of one storage, q keeps the narrow ones alive as well.
     kept = (key, value) if setting.runtime.qkv == "fused" and not core.borrowed else ()
@@ -230,9 +238,11 @@ def _softmax(setting: Setting, core: Core, scores: Tensor) -> tuple[Operations, 
     if core.sinks:
         columns = columns + setting.tokens * exact_div(core.heads, setting.tp)
     probabilities = Tensor(name="attention.probabilities", elements=columns, format=setting.format)
-    saves = [probabilities]
-    if setting.runtime.softmax == "fp32" and setting.format != "fp32":
-        saves.append(probabilities.cast("attention.probabilities_fp32", "fp32"))
+    # A softmax keeps its result; what is cast from that is kept by whoever reads it. Under
+    # autocast an fp32 mask widens the scores, whatever the class asks for.
+    asked = core.softmax_fp32 or setting.casts
+    wide = asked and setting.runtime.softmax == "fp32" and setting.format != "fp32"
+    saves = [probabilities.cast("attention.probabilities_fp32", "fp32") if wide else probabilities]
     if core.softcap:
         saves.append(scores.cast("attention.softcap_tanh", setting.format))
     operations = [

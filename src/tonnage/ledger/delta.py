@@ -128,14 +128,15 @@ def chunk_flops(spec: GatedDelta) -> tuple[Number, Number]:
     Five products of C × C (scores of keys, scores of queries, the two sides of the WY
     representation, the weighted sum), three with the state (read for the correction, read
     for the output, write), and the inverse of a unit lower triangle. All squares are
-    counted whole: a chunk is one tile. Backward makes W, U, the corrections and the states
-    again.
+    counted whole: a chunk is one tile. Backward makes W, U, the corrections, the states and,
+    where they are not kept, the scores of queries again.
     """
     keys, values = spec.key_head_dim, spec.value_head_dim
     with_state = 2 * CHUNK * keys * values
     inverse = CHUNK * (CHUNK - 1) * (CHUNK - 2) // 3
     forward = 2 * CHUNK**2 * (3 * keys + 2 * values) + 3 * with_state + inverse
-    return forward, 2 * CHUNK**2 * (keys + values) + 2 * with_state
+    scores = 2 * CHUNK**2 * keys if spec.decay == "head" else 0
+    return forward, 2 * CHUNK**2 * (keys + values) + scores + 2 * with_state
 
 
 def _kept_by_scan(

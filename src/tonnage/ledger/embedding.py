@@ -6,6 +6,7 @@ from tonnage.algebra import ceil_div, exact_div, minimum
 from tonnage.ledger.elementwise import dropout_mask, norm
 from tonnage.ledger.linear import Linear, Rows, linear, sum_over_ranks
 from tonnage.ledger.operation import Operation, Operations, Tensor, Weight
+from tonnage.ledger.per_layer import per_layer_table
 from tonnage.plan import Setting
 
 
@@ -60,6 +61,29 @@ def embedding(setting: Setting) -> tuple[Operations, Tensor]:
             width=architecture.hidden,
         )
         operations.extend(done)
+    return _streams(setting, operations, stream)
+
+
+def _streams(
+    setting: Setting, operations: list[Operation], stream: Tensor
+) -> tuple[Operations, Tensor]:
+    """Each layer's own input, and the copies that hyper-connections start from."""
+    architecture = setting.architecture
+    if architecture.per_layer_vocab:
+        width = architecture.layers[0].per_layer_input
+        operations.extend(per_layer_table(setting, width, stream))
+    if architecture.streams:
+        wide = Tensor(
+            name="embedding.streams",
+            elements=stream.elements * architecture.streams,
+            format=stream.format,
+        )
+        operations.append(
+            Operation(
+                name="embedding.streams", kind="elementwise", inputs=(stream,), outputs=(wide,)
+            )
+        )
+        stream = wide
     return tuple(operations), stream
 
 

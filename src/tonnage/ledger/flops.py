@@ -15,7 +15,7 @@ from tonnage.algebra import Number, total
 from tonnage.arch import Layer
 from tonnage.ledger.layer import recomputed_flops
 from tonnage.ledger.model import stage_ledgers, whole, whole_stage
-from tonnage.ledger.operation import forward_flops
+from tonnage.ledger.operation import Operations, forward_flops
 from tonnage.plan import Setting, Stage
 
 
@@ -35,8 +35,10 @@ def sequence_flops(setting: Setting, stages: tuple[Stage, ...], *, causal: bool)
         stages: the pipeline's layout, which decides what a block of recomputed layers is.
         causal: count the lower half of attention, or the whole square.
     """
+    # What a token needs does not depend on where its experts are or how full they are.
+    balanced = dataclasses.replace(setting.plan, moe_imbalance=1.0, moe_capacity_factor=None)
     alone = dataclasses.replace(
-        whole(setting.architecture, setting.plan, seq=setting.seq), causal=causal
+        whole(setting.architecture, balanced, seq=setting.seq), causal=causal
     )
     (ledger,) = stage_ledgers(alone, (whole_stage(setting.architecture),))
     counts = setting.architecture.kinds()
@@ -47,10 +49,22 @@ def sequence_flops(setting: Setting, stages: tuple[Stage, ...], *, causal: bool)
         backward = total(op.flops_backward for op in operations)
         model = model + counts[layer] * (forward_flops(operations) + backward)
         extra = extra + counts[layer] * recomputed_flops(setting, operations)
-        extra = extra + again.get(layer, 0) * forward_flops(operations)
+        extra = extra + again.get(layer, 0) * forward_flops(run_again(setting, operations))
     ends = (*ledger.embedding, *ledger.head)
     model = model + total(op.flops + op.flops_backward for op in ends)
     return ModelFlops(model=model, hardware=model + extra)
+
+
+def run_again(setting: Setting, operations: Operations) -> Operations:
+    """What full recomputation of a layer runs.
+
+    One that stops early ends as soon as the last tensor is back that backward needs: what
+    comes after is not run, nor is a last product, which needs its input alone.
+    """
+    if setting.runtime.recompute_ends != "early":
+        return operations
+    needed = max(index for index, operation in enumerate(operations) if operation.saves)
+    return operations[:needed]
 
 
 def layers_recomputed(setting: Setting, stages: tuple[Stage, ...]) -> dict[Layer, int]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tonnage.algebra import Number, ceil_div, exact_div, flops_of
+from tonnage.algebra import Number, ceil_div, exact_div, flops_of, where
 from tonnage.dtype import dtype
 from tonnage.ledger.elementwise import norm
 from tonnage.ledger.embedding import token_table
+from tonnage.ledger.hyper_connections import collapse_head
 from tonnage.ledger.layer import layer_input
 from tonnage.ledger.linear import Linear, Rows, gather, linear
 from tonnage.ledger.operation import Operation, Operations, Tensor, Weight
@@ -23,6 +24,9 @@ def head(setting: Setting, *, owns_tied_table: bool = False) -> Operations:
     architecture = setting.architecture
     read = layer_input(setting)
     operations: list[Operation] = []
+    if architecture.streams:
+        done, read = collapse_head(setting, read)
+        operations.extend(done)
     if architecture.final_norm is not None:
         done, read = norm(
             setting, architecture.final_norm, name="head.norm", read=read, width=architecture.hidden
@@ -37,7 +41,8 @@ def head(setting: Setting, *, owns_tied_table: bool = False) -> Operations:
         done, read = linear(setting, narrow, rows)
         operations.extend(done)
     entry, full = gather(setting, read, width)
-    return (*operations, *entry, _product(setting, read, full, width, owns_tied_table))
+    product = _product(setting, read, full, width, owns_tied_table)
+    return (*operations, *entry, product, *_softcap(setting))
 
 
 def _product(
@@ -58,10 +63,36 @@ def _product(
         kind="matmul",
         inputs=(full,),
         outputs=(logits(setting),),
-        saves=(kept,) if trains else (),
+        saves=_kept_operands(setting, kept, width * rows) if trains else (),
         weights=tuple(weights),
         flops=flops,
         flops_backward=2 * flops if trains else flops,
+    )
+
+
+def _kept_operands(setting: Setting, kept: Tensor, numel: Number) -> tuple[Tensor, ...]:
+    """Input and, where autocast makes one, a copy of each operand."""
+    if not setting.casts:
+        return (kept,)
+    narrow = setting.precision.compute
+    copy = Tensor(name="head.weight_cast", elements=numel, format=narrow)
+    return (kept.cast("head.input_cast", narrow), copy)
+
+
+def _softcap(setting: Setting) -> Operations:
+    """Logits through ``cap · tanh(logits / cap)``: the tanh is kept."""
+    if not setting.architecture.logits_softcap:
+        return ()
+    raw = logits(setting)
+    bounded = raw.cast("head.softcap_tanh", raw.format)
+    return (
+        Operation(
+            name="head.softcap",
+            kind="elementwise",
+            inputs=(raw,),
+            outputs=(bounded,),
+            saves=(bounded,),
+        ),
     )
 
 
@@ -69,6 +100,23 @@ def logits(setting: Setting) -> Tensor:
     """The logits of one micro-batch on one rank, ``[tokens, vocab / tp]``."""
     rows = exact_div(setting.vocab, setting.tp)
     return Tensor(name="logits", elements=setting.tokens * rows, format=setting.format)
+
+
+def loss_keeps(setting: Setting) -> tuple[Tensor, ...]:
+    """What an unfused cross-entropy keeps between forward and backward.
+
+    The log-softmax in fp32, the labels in int64, and two scalars: the loss, and the number of
+    labels that it is a mean over. Labels are padded by one and shifted; of several sequences
+    that makes a copy, of one a view, which keeps the padding.
+    """
+    if setting.runtime.loss != "eager":
+        return ()
+    labels = setting.tokens + where(setting.mbs > 1, 0, 1)
+    return (
+        logits(setting).cast("loss.log_softmax", "fp32"),
+        Tensor(name="loss.labels", elements=2 * labels, format="fp32"),
+        Tensor(name="loss.scalars", elements=2, format="fp32"),
+    )
 
 
 def loss_bytes(setting: Setting) -> Number:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tonnage.algebra import Number, exact_div
+from tonnage.algebra import Number, exact_div, minimum
 from tonnage.arch.mixer import Indexer
 from tonnage.arch.norm import Norm
 from tonnage.ledger.elementwise import norm
@@ -21,7 +21,12 @@ from tonnage.plan import Setting
 
 
 def indexer(
-    setting: Setting, spec: Indexer, normed: Tensor, source: Tensor, sight: Sight
+    setting: Setting,
+    spec: Indexer,
+    normed: Tensor,
+    source: Tensor,
+    sight: Sight,
+    keys: tuple[Operations, Tensor] | None = None,
 ) -> Operations:
     """Score every key before each query, and pick.
 
@@ -34,13 +39,16 @@ def indexer(
         normed: ``[shard_tokens, hidden]``, which keys and head weights are projected from.
         source: ``[shard_tokens, query_rank]`` or ``normed``, which queries come from.
         sight: what the attention that it serves sees; ``top_k`` of it are picked.
+        keys: how its keys are made, where that is not a projection of every position.
     """
     hidden = setting.architecture.hidden
     width = spec.heads * spec.head_dim
     rank = spec.query_rank or hidden
     queries, query = _part(setting, "q", source, (rank, width), spec.query_norm, spec.head_dim)
-    keys, key = _part(setting, "k", normed, (hidden, spec.head_dim), spec.key_norm, spec.head_dim)
-    operations = [*queries, *keys]
+    made, key = keys or _part(
+        setting, "k", normed, (hidden, spec.head_dim), spec.key_norm, spec.head_dim
+    )
+    operations = [*queries, *made]
     read = [query, key]
     if spec.head_weights:
         weigh, weights = _part(setting, "weights", normed, (hidden, spec.heads), None, 1)
@@ -92,14 +100,10 @@ def _part(
 def _pick(setting: Setting, spec: Indexer, read: tuple[Tensor, ...], sight: Sight) -> Operations:
     """Scores of all pairs in fp32, summed over the heads; the best keys of each query."""
     keys = sight.keys(setting)
-    scores = Tensor(
-        name="attention.indexer.scores", elements=setting.shard_tokens * keys, format="fp32"
-    )
-    indices = Tensor(
-        name="attention.indexer.picked",
-        elements=setting.shard_tokens * (sight.top_k if sight.top_k is not None else keys),
-        format="fp32",
-    )
+    count = keys if sight.top_k is None else minimum(sight.top_k, keys)
+    tokens = setting.shard_tokens
+    scores = Tensor(name="attention.indexer.scores", elements=tokens * keys, format="fp32")
+    indices = Tensor(name="attention.indexer.picked", elements=tokens * count, format="fp32")
     gathered = Tensor(name="keys", elements=setting.tokens * spec.head_dim, format=setting.format)
     wire = (gathered.bytes, indices.bytes * setting.tp) if setting.sp else ()
     product = Operation(

@@ -134,16 +134,24 @@ def _keys_and_values(
     reduced, both = linear(setting, down, _replicated(setting, normed))
     tokens = setting.shard_tokens
     latent = Tensor(name="attention.kv_split", elements=tokens * spec.kv_rank, format=both.format)
-    # The shared key is a view: it keeps the whole projection alive beside the contiguous latent.
+    # The shared key is a view, and keeps the whole projection alive beside a contiguous
+    # latent. Where the latent is a view too, whatever keeps one keeps the projection.
+    fused = setting.runtime.qkv == "fused"
     split = Operation(
         name="attention.kv_split",
         kind="elementwise",
         inputs=(both,),
         outputs=(latent,),
-        saves=(both,) if setting.runtime.qkv == "fused" else (),
+        saves=(both,) if fused else (),
     )
     scaled, latent = norm(
-        setting, spec.norm, name="attention.kv_latent", read=latent, width=spec.kv_rank, modules=()
+        setting,
+        spec.norm,
+        name="attention.kv_latent",
+        read=latent,
+        width=spec.kv_rank,
+        modules=(),
+        storage=None if fused else both,
     )
     entry, full = gather(setting, latent, spec.kv_rank)
     per_head = spec.nope_head_dim + spec.value_head_dim
@@ -164,14 +172,14 @@ def _join(
     """Turn queries and the shared key by position; join each head's two parts.
 
     A value that is a view of the up projection keeps all of it alive; a contiguous one
-    only itself.
+    only itself. Unfused attention multiplies a contiguous copy.
     """
     heads = setting.tokens * exact_div(spec.heads, setting.tp)
     width = spec.nope_head_dim + spec.rope_head_dim
     turned = query.cast("attention.query", setting.format)
     key = Tensor(name="attention.key", elements=heads * width, format=setting.format)
     value = raised
-    if setting.runtime.qkv == "fused":
+    if setting.runtime.qkv == "fused" or setting.plan.attention == "eager":
         value = Tensor(
             name="attention.value", elements=heads * spec.value_head_dim, format=setting.format
         )

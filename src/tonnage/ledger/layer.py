@@ -7,8 +7,10 @@ from typing import Any
 
 from tonnage.algebra import Number, total
 from tonnage.arch import (
-    MLP,
+    RMSNORM,
     Attention,
+    CompressedAttention,
+    FeedForward,
     GatedDelta,
     LatentAttention,
     Layer,
@@ -20,15 +22,18 @@ from tonnage.arch import (
     ShortConvolution,
 )
 from tonnage.ledger.attention import attention
+from tonnage.ledger.compressed_attention import compressed_attention
 from tonnage.ledger.delta import gated_delta
 from tonnage.ledger.elementwise import norm, residual
+from tonnage.ledger.hyper_connections import collapse, expand
 from tonnage.ledger.latent_attention import latent_attention
 from tonnage.ledger.lightning import lightning_attention
 from tonnage.ledger.mamba import mamba
 from tonnage.ledger.mamba2 import mamba2
 from tonnage.ledger.mlp import mlp
 from tonnage.ledger.moe import moe
-from tonnage.ledger.operation import Operation, Operations, Tensor, union_bytes
+from tonnage.ledger.operation import Operation, Operations, Tensor, Weight, union_bytes
+from tonnage.ledger.per_layer import per_layer_input
 from tonnage.ledger.short_convolution import short_convolution
 from tonnage.plan import Setting
 
@@ -36,6 +41,7 @@ Branch = Callable[[Setting, Any, Tensor], tuple[Operations, Tensor]]
 
 MIXERS: dict[type, Branch] = {
     Attention: attention,
+    CompressedAttention: compressed_attention,
     GatedDelta: gated_delta,
     LatentAttention: latent_attention,
     LightningAttention: lightning_attention,
@@ -43,58 +49,122 @@ MIXERS: dict[type, Branch] = {
     Mamba2: mamba2,
     ShortConvolution: short_convolution,
 }
-FEED_FORWARDS: dict[type, Branch] = {MLP: mlp, MoE: moe}
 
 DISCARDED = frozenset({"layernorm", "activation"})
 """Modules whose recomputation also frees their outputs, which the next product would keep."""
 
 
 def layer_input(setting: Setting) -> Tensor:
-    """The residual stream that a layer reads, ``[shard_tokens, hidden]``."""
+    """The residual stream that a layer reads, ``[shard_tokens, streams · hidden]``."""
+    architecture = setting.architecture
     return Tensor(
         name="layer.input",
-        elements=setting.shard_tokens * setting.architecture.hidden,
+        elements=setting.shard_tokens * architecture.hidden * (architecture.streams or 1),
         format=setting.stream,
     )
 
 
-def layer_operations(setting: Setting, layer: Layer) -> Operations:
-    """The operations of one layer on one rank and one micro-batch."""
-    stream = layer_input(setting)
-    operations: list[Operation] = []
+class _Stream:
+    """The residual on its way through a layer, and the operations met so far."""
 
-    def normed(spec: Norm | None, name: str, read: Tensor) -> Tensor:
+    def __init__(self, setting: Setting, layer: Layer) -> None:
+        self.setting = setting
+        self.layer = layer
+        self.residual = layer_input(setting)
+        self.operations: list[Operation] = []
+        self._mixed: Tensor | None = None
+
+    def enter(self, name: str) -> Tensor:
+        """What a part reads: the residual, or one mixture of its streams."""
+        if not self.layer.streams:
+            return self.residual
+        done, narrow, self._mixed = collapse(self.setting, self.layer.streams, self.residual, name)
+        self.operations.extend(done)
+        return narrow
+
+    def normed(self, spec: Norm | None, name: str, read: Tensor) -> Tensor:
+        """The norm of a tensor as wide as one stream; the tensor itself where there is none."""
         if spec is None:
             return read
-        done, output = norm(setting, spec, name=name, read=read, width=setting.architecture.hidden)
-        operations.extend(done)
+        width = self.setting.architecture.hidden
+        done, output = norm(self.setting, spec, name=name, read=read, width=width)
+        self.operations.extend(done)
         return output
 
-    def add(branch: Tensor, name: str) -> Tensor:
-        done, output = residual(
-            setting, name=name, branch=branch, stream=stream, dropout=layer.dropout
-        )
-        operations.extend(done)
-        return output
+    def branch(self, done: tuple[Operations, Tensor]) -> Tensor:
+        """Add the operations of a part; its output."""
+        self.operations.extend(done[0])
+        return done[1]
 
-    first = mixed = stream
+    def leave(self, branch: Tensor, name: str) -> None:
+        """Add a part's output to the residual, or write it into its streams."""
+        if self.layer.layer_scale:
+            done, branch = _scale(self.setting, branch, f"{name}_scale")
+            self.operations.append(done)
+        if not self.layer.streams:
+            dropout = self.layer.dropout
+            summed, self.residual = residual(
+                self.setting, name=name, branch=branch, stream=self.residual, dropout=dropout
+            )
+            self.operations.extend(summed)
+            return
+        assert self._mixed is not None
+        wide, mixed = self.residual, self._mixed
+        written, self.residual = expand(self.setting, self.layer.streams, wide, mixed, branch, name)
+        self.operations.append(written)
+
+
+def layer_operations(setting: Setting, layer: Layer) -> Operations:
+    """The operations of one layer on one rank and one micro-batch."""
+    stream = _Stream(setting, layer)
+    first = mixed = stream.residual
     if layer.mixer is not None:
-        first = normed(layer.mixer_norm, "layer.mixer_norm", stream)
-        done, mixed = MIXERS[type(layer.mixer)](setting, layer.mixer, first)
-        operations.extend(done)
-        mixed = normed(layer.mixer_output_norm, "layer.mixer_output_norm", mixed)
+        first = stream.normed(layer.mixer_norm, "layer.mixer_norm", stream.enter("layer.mixer"))
+        mixed = stream.branch(MIXERS[type(layer.mixer)](setting, layer.mixer, first))
+        mixed = stream.normed(layer.mixer_output_norm, "layer.mixer_output_norm", mixed)
         if not layer.parallel:
-            stream = add(mixed, "layer.middle")
+            stream.leave(mixed, "layer.middle")
     if layer.mlp is not None:
+        entered = stream.enter("layer.mlp")
         shares = layer.parallel and layer.mlp_norm is None
-        second = first if shares else normed(layer.mlp_norm, "layer.mlp_norm", stream)
-        done, fed = FEED_FORWARDS[type(layer.mlp)](setting, layer.mlp, second)
-        operations.extend(done)
-        fed = normed(layer.mlp_output_norm, "layer.mlp_output_norm", fed)
+        second = first if shares else stream.normed(layer.mlp_norm, "layer.mlp_norm", entered)
+        fed = stream.branch(_feed_forward(setting, layer.mlp, second, entered))
+        fed = stream.normed(layer.mlp_output_norm, "layer.mlp_output_norm", fed)
         if layer.parallel:
-            stream = add(mixed, "layer.middle")
-        add(fed, "layer.output")
-    return tuple(operations)
+            stream.leave(mixed, "layer.middle")
+        stream.leave(fed, "layer.output")
+    if layer.per_layer_input is not None:
+        fed = stream.branch(per_layer_input(setting, layer.per_layer_input, stream.residual))
+        stream.leave(stream.normed(RMSNORM, "layer.per_layer_norm", fed), "layer.fed")
+    return tuple(stream.operations)
+
+
+def _feed_forward(
+    setting: Setting, spec: FeedForward, normed: Tensor, stream: Tensor
+) -> tuple[Operations, Tensor]:
+    """The feed-forward part; only experts may read the residual beside its norm."""
+    if isinstance(spec, MoE):
+        return moe(setting, spec, normed, stream)
+    return mlp(setting, spec, normed)
+
+
+def _scale(setting: Setting, branch: Tensor, name: str) -> tuple[Operation, Tensor]:
+    """A learnt weight a channel on a part's output (CaiT, arXiv 2103.17239)."""
+    output = branch.cast(name, setting.stream)
+    weight = Weight(
+        name=f"{name}.weight",
+        shape=(setting.architecture.hidden,),
+        trains=setting.plan.lora_rank is None,
+    )
+    operation = Operation(
+        name=name,
+        kind="elementwise",
+        inputs=(branch,),
+        outputs=(output,),
+        saves=(branch,),
+        weights=(weight,),
+    )
+    return operation, output
 
 
 def recomputed_modules(setting: Setting) -> frozenset[str]:
@@ -124,7 +194,7 @@ def saved_tensors(
         if modules.intersection(op.modules):
             entering = [tensor for tensor in op.inputs if tensor.name not in inside]
         else:
-            entering = [tensor for tensor in op.saves if tensor.name not in discarded]
+            entering = [t for t in op.saves if not discarded.intersection((t.name, t.copy_of))]
         kept.update({tensor.name: tensor for tensor in entering})
     return tuple(kept.values())
 

@@ -56,7 +56,7 @@ def lightning_attention(
 
 
 def _scan(setting: Setting, spec: LightningAttention, heads: Tensor) -> tuple[Operation, Tensor]:
-    """The scan over chunks, which keeps queries, keys and values and makes states again.
+    """The scan over chunks, which keeps queries, keys and values; scores and states are made again.
 
     Four products of a chunk and head: scores, their weighted sum, the state's write and its
     read; squares are counted whole. The norm behind it spans all heads, so that tensor
@@ -84,7 +84,7 @@ def _scan(setting: Setting, spec: LightningAttention, heads: Tensor) -> tuple[Op
         saves=(heads,),
         flops=flops,
         flops_backward=2 * flops,
-        flops_inside=flops_of(chunks) * local * state,
+        flops_inside=flops_of(chunks) * local * (square + state),
         collectives=(
             Collective(kind="all_reduce", axis="tp", bytes=statistic, phase="forward"),
             Collective(kind="all_reduce", axis="tp", bytes=statistic, phase="backward"),

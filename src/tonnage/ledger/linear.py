@@ -29,6 +29,7 @@ class Linear:
         target: its name among LoRA targets; None: adapters leave it alone.
         modules: names under which recomputation may pick it.
         narrow: whether an FP8 or FP4 recipe applies (not to routers and the head).
+        part_of: the layer that it is a part of, where a class has one layer for several.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Linear:
     target: str | None = None
     modules: tuple[str, ...] = ()
     narrow: bool = True
+    part_of: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +99,7 @@ def linear(setting: Setting, spec: Linear, rows: Rows) -> tuple[Operations, Tens
         kind="matmul",
         inputs=(rows.read,),
         outputs=(output,),
-        saves=() if frozen else _kept_operands(setting, spec, rows.kept, weight),
+        saves=_kept_operands(setting, spec, rows.kept, weight),
         weights=(weight, bias) if spec.bias else (weight,),
         flops=flops,
         flops_backward=flops if frozen else 2 * flops,
@@ -117,18 +119,28 @@ def adapted(setting: Setting, target: str | None) -> bool:
 def _kept_operands(
     setting: Setting, spec: Linear, kept: Tensor, weight: Weight
 ) -> tuple[Tensor, ...]:
-    """What the weight gradient needs: the input, in the format that the product read."""
+    """What backward needs: for the weight's gradient the input, in the format that was read.
+
+    Under torch.autocast also the cast weight, for the input's gradient: its master copy is
+    in another format. A frozen weight has no gradient of its own.
+    """
     recipe = setting.precision
+    if not weight.trains:
+        return (_cast_weight(setting, spec, weight),) if setting.casts else ()
     if recipe.quantized and spec.narrow:
-        return (kept.cast(f"{kept.name}.{recipe.quantized}", recipe.quantized),)
+        return (kept.copy(f"{kept.name}.{recipe.quantized}", recipe.quantized),)
     if setting.casts:
         # torch.autocast casts call by call: each layer keeps copies of its own.
-        cast_input = kept.cast(f"{spec.name}.input_cast", recipe.compute)
-        cast_weight = Tensor(
-            name=f"{spec.name}.weight_cast", elements=weight.numel, format=recipe.compute
-        )
-        return (cast_input if kept.format != recipe.compute else kept, cast_weight)
+        cast_input = kept.copy(f"{spec.part_of or spec.name}.input_cast", recipe.compute)
+        operand = cast_input if kept.format != recipe.compute else kept
+        return (operand, _cast_weight(setting, spec, weight))
     return (kept,)
+
+
+def _cast_weight(setting: Setting, spec: Linear, weight: Weight) -> Tensor:
+    return Tensor(
+        name=f"{spec.name}.weight_cast", elements=weight.numel, format=setting.precision.compute
+    )
 
 
 def _adapter(
@@ -174,7 +186,7 @@ def _adapter(
 
 
 def gather(
-    setting: Setting, shard: Tensor, width: Number, trains_inside: bool = True
+    setting: Setting, shard: Tensor, width: Number, modules: tuple[str, ...] = ()
 ) -> tuple[Operations, Tensor]:
     """Enter a tensor-parallel region: every rank reads all tokens of the micro-batch.
 
@@ -192,11 +204,8 @@ def gather(
         collectives = [
             Collective(kind="all_gather", axis="tp", bytes=wire, phase="forward"),
             Collective(kind="reduce_scatter", axis="tp", bytes=wire, phase="backward"),
+            Collective(kind="all_gather", axis="tp", bytes=wire, phase="backward"),
         ]
-        if trains_inside:
-            collectives.append(
-                Collective(kind="all_gather", axis="tp", bytes=wire, phase="backward")
-            )
     else:
         collectives = [Collective(kind="all_reduce", axis="tp", bytes=wire, phase="backward")]
     operation = Operation(
@@ -206,6 +215,7 @@ def gather(
         outputs=(full,) if setting.sp else (),
         collectives=tuple(collectives),
         into_buffer=setting.runtime.gather_buffers > 0,
+        modules=modules,
     )
     return (operation,), full
 

@@ -8,6 +8,12 @@ from tonnage.ledger.linear import Linear, Rows, gather, linear, scatter
 from tonnage.ledger.operation import Operation, Operations, Tensor
 from tonnage.plan import Setting
 
+PYTHON_STEPS = {"gelu_new": 3, "quick_gelu": 1}
+"""Tensors that activations written in Python keep beside input and output (transformers).
+
+``gelu_new`` keeps x/2, the tanh and 1 + tanh; ``quick_gelu`` the sigmoid.
+"""
+
 
 def mlp(
     setting: Setting, spec: MLP, normed: Tensor, name: str = "mlp", module: str = "mlp"
@@ -25,7 +31,7 @@ def mlp(
         The operations, and the branch ``[shard_tokens, hidden]`` before its residual sum.
     """
     hidden = setting.architecture.hidden
-    entry, full = gather(setting, normed, hidden)
+    entry, full = gather(setting, normed, hidden, modules=(module,))
     rows = Rows(read=full, kept=normed, tokens=setting.tokens, degree=setting.tp)
     body, partial = feed_forward(setting, spec, rows, name=name, module=module)
     leave, branch = scatter(setting, partial, hidden)
@@ -95,21 +101,28 @@ def _activation(
 ) -> Operations:
     """The activation of the gate and its product with the rest, in one kernel or in two.
 
-    Two kernels keep the activation's output for the product's gradient.
+    Two kernels keep the activation's output for the product's gradient. An activation that
+    is itself written in Python keeps its intermediates.
     """
     modules = (*modules, "activation")
+    eager = setting.runtime.activation == "eager"
 
-    def kernel(part: str, reads: tuple[Tensor, ...], writes: Tensor) -> Operation:
+    def kernel(
+        part: str, reads: tuple[Tensor, ...], writes: Tensor, inside: tuple[Tensor, ...] = ()
+    ) -> Operation:
         return Operation(
             name=f"{name}.{part}",
             kind="elementwise",
             inputs=reads,
             outputs=(writes,),
-            saves=reads,
+            saves=(*reads, *inside),
             modules=modules,
         )
 
-    if not (spec.gated and setting.runtime.activation == "eager"):
-        return (kernel("activation", wide, activated),)
+    steps = PYTHON_STEPS.get(spec.activation, 0) if eager else 0
+    inside = tuple(wide[0].cast(f"{name}.step{step}", setting.format) for step in range(steps))
+    if not (spec.gated and eager):
+        return (kernel("activation", wide, activated, inside),)
     gate = wide[0].cast(f"{name}.gate_activated", setting.format)
-    return kernel("activation", wide[:1], gate), kernel("product", (gate, *wide[1:]), activated)
+    first = kernel("activation", wide[:1], gate, inside)
+    return first, kernel("product", (gate, *wide[1:]), activated)

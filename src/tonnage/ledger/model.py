@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, total
-from tonnage.arch import Architecture, Layer, MoE
+from tonnage.algebra import Number
+from tonnage.arch import Architecture, Layer
 from tonnage.ledger.embedding import embedding
 from tonnage.ledger.head import head
 from tonnage.ledger.layer import layer_operations
@@ -99,51 +99,3 @@ def whole(architecture: Architecture, plan: Plan | None = None, **numeric: Numbe
 def whole_stage(architecture: Architecture) -> Stage:
     """All layers on one stage."""
     return Stage(index=0, chunks=(architecture.layers,), embedding=True, head=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ParameterCount:
-    """Parameters of an architecture, by part.
-
-    Attributes:
-        total: all, tied weights once, vision tower included.
-        active: those that one token meets: all but the experts it is not routed to.
-        embedding: token embedding and learnt positions.
-        layers: all decoder layers.
-        head: final norm and, where not tied, the output projection.
-        vision: image encoder and projector.
-    """
-
-    total: int
-    active: int
-    embedding: int
-    layers: int
-    head: int
-    vision: int
-
-
-def parameters(architecture: Architecture) -> ParameterCount:
-    """Count parameters: the sum over the weights of the ledger's operations."""
-    setting = whole(architecture)
-    (ledger,) = stage_ledgers(setting, (whole_stage(architecture),))
-    counts = architecture.kinds()
-    layers = idle = 0
-    for layer, operations in ledger.layers.items():
-        weights = weights_of(operations)
-        layers += counts[layer] * _numel(weights)
-        if isinstance(layer.mlp, MoE):
-            routed = _numel(tuple(w for w in weights if w.group == "expert"))
-            unused = layer.mlp.experts - layer.mlp.top_k
-            idle += counts[layer] * (routed // layer.mlp.experts) * unused
-    parts = {
-        "embedding": _numel(weights_of(ledger.embedding)),
-        "layers": layers,
-        "head": _numel(weights_of(ledger.head)),
-        "vision": _numel(ledger.vision),
-    }
-    everything = sum(parts.values())
-    return ParameterCount(total=everything, active=everything - idle, **parts)
-
-
-def _numel(weights: tuple[Weight, ...]) -> int:
-    return int(total(weight.numel for weight in weights))

@@ -11,29 +11,41 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tonnage.algebra import Number, ceil_div, exact_div, where
-from tonnage.arch import MoE
+from tonnage.arch import MoE, Norm
+from tonnage.ledger.elementwise import norm
 from tonnage.ledger.linear import Linear, Rows, linear
 from tonnage.ledger.mlp import feed_forward, mlp
-from tonnage.ledger.operation import Collective, CollectiveKind, Operation, Operations, Tensor
+from tonnage.ledger.operation import (
+    Collective,
+    CollectiveKind,
+    Operation,
+    Operations,
+    Tensor,
+    Weight,
+)
 from tonnage.plan import Setting
 
 MODULE = "moe"
 
 
-def moe(setting: Setting, spec: MoE, normed: Tensor) -> tuple[Operations, Tensor]:
+def moe(setting: Setting, spec: MoE, normed: Tensor, stream: Tensor) -> tuple[Operations, Tensor]:
     """A mixture of experts from its normed input to the combined output.
 
     Args:
         setting: the run.
         spec: the experts and the router.
         normed: ``[shard_tokens, hidden]``.
+        stream: the residual ``[shard_tokens, hidden]`` that ``normed`` is the norm of.
 
     Returns:
         The operations, and the branch ``[shard_tokens, hidden]`` before its residual sum.
     """
     copies = routed_tokens(setting, spec)
-    routing = _router(setting, spec, normed)
-    route = _route(setting, spec, copies)
+    inside = _experts_setting(setting)
+    before, read = _normed(setting, spec.router_norm, "moe.router_norm", stream, normed)
+    routing = (*before, *_router(setting, spec, read))
+    own, read = _normed(setting, spec.input_norm, "moe.input_norm", stream, normed)
+    route = _route(inside, spec, copies)
     arrived = route.sorted
     rows = Rows(
         read=arrived,
@@ -45,16 +57,40 @@ def moe(setting: Setting, spec: MoE, normed: Tensor) -> tuple[Operations, Tensor
     )
     width = _width(setting, spec)
     experts, output = feed_forward(
-        setting, spec.expert, rows, name="moe.expert", module=MODULE, width=width
+        inside, spec.expert, rows, name="moe.expert", module=MODULE, width=width
     )
-    inward, sent = _latent(setting, spec, normed, "moe.latent_down")
+    inward, sent = _latent(setting, spec, read, "moe.latent_down")
     combined = Tensor(
         name="moe.combined", elements=setting.shard_tokens * width, format=setting.format
     )
     way = (*_dispatch(setting, route, sent), *experts, *_combine(setting, route, output, combined))
     outward, branch = _latent(setting, spec, combined, "moe.latent_up")
+    after, branch = _normed(setting, spec.output_norm, "moe.output_norm", branch, branch)
     shared, branch = _add_shared(setting, spec, normed, branch)
-    return (*routing, *inward, *way, *outward, *shared), branch
+    return (*routing, *own, *inward, *way, *outward, *after, *shared), branch
+
+
+def _normed(
+    setting: Setting, rule: Norm | None, name: str, read: Tensor, otherwise: Tensor
+) -> tuple[Operations, Tensor]:
+    """The norm of a tensor; another tensor where there is no such norm."""
+    if rule is None:
+        return (), otherwise
+    width = setting.architecture.hidden
+    return norm(setting, rule, name=name, read=read, width=width, modules=(MODULE,))
+
+
+def _experts_setting(setting: Setting) -> Setting:
+    """The setting of the experts' products.
+
+    torch.autocast does not know the grouped product, so experts read and write the format
+    of their weights, and cast nothing.
+    """
+    if not (setting.casts and setting.runtime.routing == "index"):
+        return setting
+    stored = setting.precision.weights
+    uncast = dataclasses.replace(setting.precision, compute=stored, activations=stored)
+    return dataclasses.replace(setting, precision=uncast)
 
 
 def _width(setting: Setting, spec: MoE) -> Number:
@@ -105,8 +141,13 @@ def _router(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
         modules=(MODULE,),
         narrow=False,
     )
-    rows = Rows(read=normed, kept=normed, tokens=tokens, degree=1)
+    wide = spec.router_fp32 and setting.runtime.routing == "index"
+    copied = wide and not setting.casts and normed.format != "fp32"
+    kept = normed.cast("moe.router.input_fp32", "fp32") if copied else normed
+    rows = Rows(read=normed, kept=kept, tokens=tokens, degree=1)
     scored, logits = linear(setting, gate, rows)
+    if wide:
+        scored = tuple(_in_fp32(operation) for operation in scored)
     scores = tokens * spec.experts
     saves: tuple[Tensor, ...]
     if setting.runtime.routing == "map":
@@ -117,19 +158,46 @@ def _router(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
             Tensor(name="moe.router.rows", elements=2 * scores + tokens, format="fp32"),
         )
     else:
-        # Softmax or sigmoid in fp32, the chosen weights, and four int64 index tensors.
-        saves = (
-            Tensor(name="moe.router.scores", elements=scores, format="fp32"),
-            Tensor(name="moe.router.indices", elements=9 * tokens * spec.top_k, format="fp32"),
-        )
+        saves = _indexed(setting, spec, "fp32" if not (wide and setting.casts) else setting.format)
+    factors = Weight(
+        name="moe.router.expert_scale",
+        shape=(spec.experts,),
+        trains=setting.plan.lora_rank is None,
+    )
     choose = Operation(
         name="moe.router.top_k",
         kind="elementwise",
         inputs=(logits,),
+        weights=(factors,) if spec.expert_scale else (),
         saves=saves,
         modules=(MODULE,),
     )
     return (*scored, choose)
+
+
+def _indexed(setting: Setting, spec: MoE, scores_format: str) -> tuple[Tensor, ...]:
+    """What a router that hands out indices keeps.
+
+    The scores; the chosen ones as they are picked and as they are sorted, and their sum, all
+    in the scores' format: fp32, unless autocast made the product narrow and nobody asked for
+    more. Four int64 indices a copy, and where each expert's rows end.
+    """
+    copies = setting.shard_tokens * spec.top_k
+    chosen = 2 * copies + setting.shard_tokens
+    return (
+        Tensor(
+            name="moe.router.scores",
+            elements=setting.shard_tokens * spec.experts + chosen,
+            format=scores_format,
+        ),
+        Tensor(name="moe.router.indices", elements=8 * copies, format="fp32"),
+        Tensor(name="moe.router.ends", elements=spec.experts, format="fp32"),
+    )
+
+
+def _in_fp32(operation: Operation) -> Operation:
+    weights = tuple(dataclasses.replace(weight, format="fp32") for weight in operation.weights)
+    return dataclasses.replace(operation, weights=weights)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,6 +318,8 @@ def _shared(setting: Setting, spec: MoE, normed: Tensor) -> tuple[Operations, Te
     """The shared expert, tensor-parallel like a dense MLP, and the gate some put on it."""
     assert spec.shared is not None
     body, output = mlp(setting, spec.shared, normed, name="moe.shared", module=MODULE)
+    after, output = _normed(setting, spec.shared_output_norm, "moe.shared_norm", output, output)
+    body = (*body, *after)
     if not spec.shared_gate:
         return body, output
     gate = Linear(

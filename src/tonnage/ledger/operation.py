@@ -21,11 +21,18 @@ class Tensor:
     """A tensor of one micro-batch on one rank; the name is its storage's.
 
     Two operations that keep the same storage name the same tensor, which then counts once.
+
+    Attributes:
+        name: what it is called, once in a layer.
+        elements: how many.
+        format: their number format.
+        copy_of: the tensor that it repeats in another format; empty where it repeats none.
     """
 
     name: str
     elements: Number
     format: str
+    copy_of: str = ""
 
     @property
     def bytes(self) -> Number:
@@ -35,6 +42,10 @@ class Tensor:
     def cast(self, name: str, number_format: str) -> Tensor:
         """The same elements under another name and in another format."""
         return Tensor(name=name, elements=self.elements, format=number_format)
+
+    def copy(self, name: str, number_format: str) -> Tensor:
+        """The same values once more, in another format: gone whenever they are."""
+        return Tensor(name=name, elements=self.elements, format=number_format, copy_of=self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +61,7 @@ class Weight:
         base: a linear weight inside a layer, which QLoRA quantises.
         narrow: a linear weight that FP8 and FP4 recipes keep quantised copies of.
         embedding: a lookup table or the head, which Muon leaves to AdamW.
+        format: that of the weight, its gradient and its states, where it is not the recipe's.
     """
 
     name: str
@@ -60,6 +72,7 @@ class Weight:
     base: bool = False
     narrow: bool = False
     embedding: bool = False
+    format: str | None = None
 
     @property
     def numel(self) -> Number:

@@ -23,7 +23,7 @@ def state_bytes(setting: Setting, weight: Weight) -> Number:
 
 
 def _one_state(rule: StateRule, setting: Setting, weight: Weight) -> Number:
-    moment = dtype(setting.precision.moments)
+    moment = dtype(weight.format or setting.precision.moments)
     matrix = len(weight.shape) == 2
     hidden_matrix = matrix and not weight.embedding
     if rule == "factored" and matrix:

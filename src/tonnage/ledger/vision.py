@@ -12,12 +12,11 @@ from tonnage.plan import Setting
 
 def vision_weights(setting: Setting, tower: VisionTower) -> tuple[Weight, ...]:
     """Every weight of the tower and of the projector behind it."""
-    patch = tower.channels * tower.patch_size**2
-    shapes: list[tuple[int, ...]] = [(patch, tower.hidden), (tower.positions, tower.hidden)]
-    if tower.patch_bias:
-        shapes.append((tower.hidden,))
-    if tower.final_norm is not None:
-        shapes.extend([(tower.hidden,)] * (tower.final_norm.weight + tower.final_norm.bias))
+    patch = tower.frames * tower.channels * tower.patch_size**2
+    singles = tower.positions + tower.patch_bias + tower.class_token
+    norms = [rule for rule in (tower.first_norm, tower.final_norm) if rule is not None]
+    singles += sum(rule.weight + rule.bias for rule in norms)
+    shapes: list[tuple[int, ...]] = [(patch, tower.hidden), (singles, tower.hidden)]
     shapes.extend(tower.projector)
     trains = setting.plan.lora_rank is None
     own = tuple(

@@ -102,7 +102,7 @@ class _Backward:
         self._input_gradients(operation)
         for tensor in operation.scratch_backward:
             writer.take(tensor.name, int(tensor.bytes))
-        writer.product(operation, "backward")
+        writer.product(operation, "backward", self.setting)
         writer.run(costs.backward(operation))
         for tensor in operation.scratch_backward:
             writer.drop(tensor.name)

@@ -13,23 +13,26 @@ from tonnage.plan import Setting
 def communication_buffers(setting: Setting, ledger: StageLedger) -> Number:
     """Bytes of all communication buffers of a stage on one rank."""
     return (
-        sequence_gathers(setting)
+        sequence_gathers(setting, ledger)
         + pipeline_receives(setting, ledger)
         + gradient_buckets(setting, ledger)
         + gathered_units(setting, ledger)
     )
 
 
-def sequence_gathers(setting: Setting) -> Number:
+def sequence_gathers(setting: Setting, ledger: StageLedger) -> Number:
     """Full-width buffers that sequence shards are gathered into, kept for good."""
-    if not setting.sp or not setting.runtime.gather_buffers:
+    count = setting.runtime.gather_buffers
+    if setting.runtime.head_gather_buffer and ledger.head:
+        count += 1
+    if not setting.sp or not count:
         return 0
     full = Tensor(
         name="gathered",
         elements=setting.tokens * setting.architecture.hidden,
         format=setting.format,
     )
-    return where(setting.tp > 1, setting.runtime.gather_buffers * full.bytes, 0)
+    return where(setting.tp > 1, count * full.bytes, 0)
 
 
 def pipeline_receives(setting: Setting, ledger: StageLedger) -> Number:

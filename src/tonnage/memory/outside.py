@@ -10,9 +10,6 @@ from tonnage.plan import Setting
 
 MIB = 2**20
 
-WORKSPACE_BYTES = 32 * MIB
-"""A matrix-product workspace of cuBLAS or Transformer Engine on sm90 and later."""
-
 LIBRARY_BYTES = 200 * MIB
 """Handles and kernels of cuBLAS, cuDNN and the like, loaded at first use.
 

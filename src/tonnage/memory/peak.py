@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, largest, sample, total, where
+from tonnage.algebra import Number, largest, total, where
 from tonnage.dtype import dtype
-from tonnage.ledger import StageLedger, loss_bytes, weights_of
+from tonnage.ledger import StageLedger, loss_bytes
 from tonnage.ledger.embedding import token_table
 from tonnage.ledger.operation import union_bytes
+from tonnage.ledger.shared import shared_tensors
 from tonnage.memory.activations import kept_by_chunk, transients
 from tonnage.memory.buffers import communication_buffers
-from tonnage.memory.outside import WORKSPACE_BYTES
 from tonnage.memory.schedule import live_per_chunk
 from tonnage.memory.states import States, sharded, states
+from tonnage.memory.workspace import workspaces
 from tonnage.plan import Setting
 
 CATEGORIES = (
@@ -79,7 +80,7 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
     alive = _live_activations(setting, ledger)
     beside = transients(setting, ledger)
     early = _early_gradients(setting, held)
-    fixed = setting.runtime.workspaces * WORKSPACE_BYTES + placeholder_gradients(setting, ledger)
+    fixed = workspaces(setting, ledger)
 
     def instant(
         when: str,
@@ -111,6 +112,12 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
             instant("first backward", early, alive, temporaries=beside.backward),
             instant("last backward", held.gradients, beside.last),
             instant(
+                "embedding backward",
+                held.gradients,
+                alive - _one_microbatch(setting, ledger),
+                temporaries=_embedding_gradient(setting, ledger),
+            ),
+            instant(
                 "optimizer step",
                 held.gradients,
                 0,
@@ -131,7 +138,23 @@ def _live_activations(setting: Setting, ledger: StageLedger) -> Number:
     )
     before = union_bytes(tensor for op in ledger.embedding for tensor in op.saves)
     after = union_bytes(tensor for op in ledger.head for tensor in op.saves)
-    return inside + live[0] * before + live[-1] * after
+    shared = union_bytes(shared_tensors(setting))
+    return inside + live[0] * (before + shared) + live[-1] * after
+
+
+def _one_microbatch(setting: Setting, ledger: StageLedger) -> Number:
+    """What one micro-batch keeps on the first chunk and the embedding."""
+    before = union_bytes(tensor for op in ledger.embedding for tensor in op.saves)
+    return before + kept_by_chunk(setting, ledger, ledger.stage.chunks[0])
+
+
+def _embedding_gradient(setting: Setting, ledger: StageLedger) -> Number:
+    """The dense gradient of the token embedding, before it joins a persistent buffer."""
+    habits = setting.runtime
+    if not ledger.embedding or habits.gradient_buffer != "persistent":
+        return 0
+    table = token_table(setting)
+    return dtype(setting.precision.weights).storage(table.numel) if table.trains else 0
 
 
 def _live_losses(setting: Setting) -> Number:
@@ -150,27 +173,6 @@ def _early_gradients(setting: Setting, held: States) -> Number:
     return where(setting.grad_acc > 1, held.gradients, 0)
 
 
-def placeholder_gradients(setting: Setting, ledger: StageLedger) -> Number:
-    """Cached placeholders that stand for fused weight gradients, one for each distinct shape.
-
-    Transformer Engine and Megatron keep them for good, in the weights' format: gigabytes
-    where the weights are wide.
-    """
-    if not setting.runtime.placeholder_gradients:
-        return 0
-    shapes = {
-        (weight.name, *map(sample, weight.shape)): weight.shape
-        for operations in ledger.layers.values()
-        for weight in weights_of(operations)
-        if weight.trains and weight.base
-    }
-    numels = [rows * columns for rows, columns in shapes.values()]
-    if ledger.head and setting.plan.lora_rank is None:
-        numels.append(token_table(setting).numel)
-    size = dtype(setting.precision.weights)
-    return total(size.storage(numel) for numel in numels)
-
-
 def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Number:
     """What the optimizer step needs beside the states.
 
@@ -185,6 +187,14 @@ def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Num
             setting,
             ledger.weights(),
             lambda w: w.numel * each if w.trains else 0,
+            setting.zero >= 1,
+        )
+    if recipe.master and recipe.gradients != recipe.master and not recipe.accumulation:
+        # Narrow gradients are copied to the master's format for the step.
+        temporaries = temporaries + sharded(
+            setting,
+            ledger.weights(),
+            lambda w: w.numel * dtype(recipe.master or "fp32").bytes if w.trains else 0,
             setting.zero >= 1,
         )
     copies = setting.runtime.step_copies if setting.zero == 1 else 0

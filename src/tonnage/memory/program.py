@@ -17,13 +17,9 @@ from tonnage.dtype import dtype
 from tonnage.ledger import Operation, Operations, Tensor
 from tonnage.ledger.embedding import token_table
 from tonnage.ledger.operation import Collective, Phase
+from tonnage.memory.workspace import matmul_workspace
 from tonnage.plan import Setting
 from tonnage.timing.clocks import Cost, Costs
-
-
-MIB = 2**20
-WORKSPACE = 32 * MIB
-"""A matrix-product workspace of cuBLAS on sm90."""
 
 
 class Kind(IntEnum):
@@ -156,10 +152,11 @@ class Writer:
         if size:
             self.steps.append(Step(kind=Kind.LAST, slot=name, size=size))
 
-    def product(self, operation: Operation, thread: str) -> None:
+    def product(self, operation: Operation, thread: str, setting: Setting) -> None:
         """The workspace of matrix products: one for each thread that launches any."""
         if operation.kind == "matmul":
-            self.last(f"workspace of the {thread} thread", WORKSPACE)
+            size = setting.runtime.matmul_workspace or matmul_workspace(setting.device)
+            self.last(f"workspace of the {thread} thread", size)
 
     def run(self, cost: Cost) -> None:
         """Launch kernels."""
@@ -219,7 +216,7 @@ def _forward(
             writer.take(homes.of(tensor), homes.size(tensor))
     if operation.into_buffer:
         writer.last("gathered inputs", sum(int(t.bytes) for t in operation.outputs))
-    writer.product(operation, "forward")
+    writer.product(operation, "forward", costs.setting)
     writer.run(costs.forward(operation))
     touched = [homes.of(tensor) for tensor in (*operation.inputs, *operation.outputs)]
     for collective in of_phase(operation, "forward"):

@@ -22,7 +22,7 @@ from tonnage.memory.pipe import Pipe, turn
 from tonnage.memory.program import Kind, Program
 from tonnage.memory.schedule import Pass, passes
 from tonnage.memory.states import parameter_bytes
-from tonnage.memory.units import Unit, Units
+from tonnage.memory.units import Units
 from tonnage.plan import Setting
 from tonnage.timing.clocks import Clocks, Costs
 
@@ -262,9 +262,7 @@ class Replay:
         self.touched[block] = "pp"
         self.clocks.send(self.costs.collective(self.message), "pp")
 
-    def _play(
-        self, program: Program, frame: Frame, key: tuple[int, int]
-    ) -> Block | None:
+    def _play(self, program: Program, frame: Frame, key: tuple[int, int]) -> Block | None:
         clocks = self.clocks
         for kind, slot, size, cost, touched in program.steps:
             if kind == Kind.TAKE:

@@ -34,18 +34,20 @@ def states(setting: Setting, ledger: StageLedger) -> States:
         setting.zero == 2 and setting.runtime.sharding == "fully-sharded"
     )
     recipe = setting.precision
-    gradient = dtype(recipe.gradients).bytes + (
-        dtype(recipe.accumulation).bytes if recipe.accumulation else 0
-    )
+    accumulation = dtype(recipe.accumulation).bytes if recipe.accumulation else 0
     master = dtype(recipe.master).bytes if recipe.master else 0
 
     def trained(each: Number) -> Callable[[Weight], Number]:
         return lambda weight: weight.numel * each if weight.trains else 0
 
+    def gradient(weight: Weight) -> Number:
+        own = dtype(weight.format or recipe.gradients).bytes
+        return trained(own + accumulation)(weight)
+
     return States(
         parameters=sharded(setting, weights, lambda w: parameter_bytes(setting, w), stored),
         master_weights=sharded(setting, weights, trained(master), setting.zero >= 1),
-        gradients=sharded(setting, weights, trained(gradient), setting.zero >= 2),
+        gradients=sharded(setting, weights, gradient, setting.zero >= 2),
         optimizer_states=sharded(
             setting, weights, lambda w: state_bytes(setting, w), setting.zero >= 1
         ),
@@ -76,7 +78,7 @@ def parameter_bytes(setting: Setting, weight: Weight) -> Number:
     recipe, base = setting.precision, setting.plan.lora_base
     if base is not None and weight.base and not weight.trains:
         return dtype(base).storage(weight.numel)
-    stored = dtype(recipe.weights).storage(weight.numel)
+    stored = dtype(weight.format or recipe.weights).storage(weight.numel)
     if recipe.quantized and weight.narrow:
         stored = stored + 2 * dtype(recipe.quantized).storage(weight.numel)
     return stored

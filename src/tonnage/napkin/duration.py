@@ -9,8 +9,8 @@ from tonnage.cluster import Cluster
 from tonnage.dtype import dtype as number_format
 from tonnage.errors import InputError
 from tonnage.ledger import parameters, sequence_flops, whole, whole_stage
-from tonnage.plan.check import positive
 from tonnage.plan.resolve import default_seq
+from tonnage.plan.values import positive
 from tonnage.quantity import (
     LARGEST,
     format_count,

@@ -3,127 +3,17 @@
 from __future__ import annotations
 
 import math
-import typing
 
 from tonnage.algebra import ceil_div
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
-from tonnage.errors import InputError, NotModelledError
+from tonnage.errors import InputError
 from tonnage.plan.check_layer import check_layer
 from tonnage.plan.layout import divisors_text
 from tonnage.plan.plan import LoraTarget, Plan
 from tonnage.plan.setting import Setting
+from tonnage.plan.values import choices
 from tonnage.runtime import Runtime
-
-LARGEST = 10**9
-"""No degree, batch or length is past this: a typing error, and a bound on the arithmetic."""
-
-_COUNTS = (
-    "tp",
-    "pp",
-    "vpp",
-    "cp",
-    "ep",
-    "etp",
-    "dp",
-    "hsdp_shard",
-    "mbs",
-    "gbs",
-    "grad_acc",
-    "seq",
-    "first_stage_layers",
-    "last_stage_layers",
-    "lora_rank",
-)
-_WORDS = (
-    "schedule",
-    "optimizer_step",
-    "recompute",
-    "recompute_method",
-    "attention",
-    "moe_dispatcher",
-    "lora_base",
-    "iteration",
-)
-_WORD_LISTS = ("recompute_modules", "lora_targets")
-
-
-def positive(field: str, value: object) -> int:
-    """The value, if it is a whole number that a degree, a batch or a length can be."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST:
-        raise InputError(
-            field=field,
-            value=value,
-            problem="is not a positive whole number",
-            accepted=f"1 to {LARGEST}",
-        )
-    return value
-
-
-def check_refused(plan: Plan) -> None:
-    """Refuse what cannot be a value of its field, and what is not accounted for yet."""
-    for name in _COUNTS:
-        if getattr(plan, name) is not None:
-            positive(name, getattr(plan, name))
-    if plan.recompute_num_layers != 0:
-        positive("recompute_num_layers", plan.recompute_num_layers)
-    _check_words(plan)
-    _check_moe_numbers(plan)
-    refused = {
-        "schedule": plan.schedule in ("zero-bubble", "dualpipe", "dualpipev"),
-        "compile": plan.compile,
-        "cuda_graphs": plan.cuda_graphs,
-        "tp_comm_overlap": plan.tp_comm_overlap,
-        "attention_version": plan.attention_version is not None,
-        "offload_optimizer": plan.offload_optimizer != 0.0,
-        "offload_parameters": plan.offload_parameters,
-        "offload_activations": plan.offload_activations,
-        "moe_dispatcher": plan.moe_dispatcher != "alltoall",
-        "mtp": plan.mtp != 0,
-        "freeze": bool(plan.freeze),
-        "packing": plan.packing,
-    }
-    for name, asked in refused.items():
-        if asked:
-            raise NotModelledError(
-                field=name,
-                value=getattr(plan, name),
-                problem="is not modelled yet",
-                accepted=f"leave {name} out",
-            )
-
-
-def _check_words(plan: Plan) -> None:
-    hints = typing.get_type_hints(Plan)
-    for name in (*_WORDS, *_WORD_LISTS):
-        value = getattr(plan, name)
-        choices = _choices(hints[name])
-        for word in value if name in _WORD_LISTS else (value,):
-            if word is not None and word not in choices:
-                raise InputError(
-                    field=name, value=word, problem="is not known", accepted=", ".join(choices)
-                )
-
-
-def _choices(hint: object) -> tuple[str, ...]:
-    """Every string that a type made of Literals, unions and tuples allows."""
-    if isinstance(hint, str):
-        return (hint,)
-    return tuple(choice for part in typing.get_args(hint) for choice in _choices(part))
-
-
-def _check_moe_numbers(plan: Plan) -> None:
-    for name, least in (("moe_capacity_factor", 0.01), ("moe_imbalance", 1.0)):
-        value = getattr(plan, name)
-        if value is None:
-            continue
-        if not (isinstance(value, int | float) and least <= value <= 1000.0):
-            raise InputError(
-                field=name,
-                value=value,
-                problem="is out of range",
-                accepted=f"{least:g} to 1000",
-            )
 
 
 def check_degrees(
@@ -134,10 +24,13 @@ def check_degrees(
     _check_world(plan, cluster)
     for layer in architecture.kinds():
         check_layer(plan, layer)
-    if plan.ep > 1 and not architecture.is_moe:
+    expert_axes = {"ep": plan.ep, "etp": plan.etp or 1}
+    for field, degree in expert_axes.items() if not architecture.is_moe else ():
+        if degree == 1:
+            continue
         raise InputError(
-            field="ep",
-            value=plan.ep,
+            field=field,
+            value=degree,
             problem=f"needs experts, and {architecture.name} has none",
             accepted="1",
         )
@@ -166,8 +59,8 @@ def check_degrees(
 
 
 def _check_runtime(plan: Plan, runtime: Runtime) -> None:
-    for axis in ("tp", "pp", "vpp", "cp", "ep"):
-        if getattr(plan, axis) > 1 and axis not in runtime.axes:
+    for axis in ("tp", "pp", "vpp", "cp", "ep", "etp"):
+        if (getattr(plan, axis) or 1) > 1 and axis not in runtime.axes:
             raise InputError(
                 field=axis,
                 value=getattr(plan, axis),
@@ -223,7 +116,7 @@ def _check_world(plan: Plan, cluster: Cluster) -> None:
             field="hsdp_shard",
             value=plan.hsdp_shard,
             problem="needs ZeRO" if plan.zero == 0 else f"does not divide dp × cp = {dp * plan.cp}",
-            accepted=divisors_text(dp * plan.cp),
+            accepted="zero 1 to 3" if plan.zero == 0 else divisors_text(dp * plan.cp),
         )
 
 
@@ -277,5 +170,5 @@ def _check_adapters(setting: Setting, plan: Plan) -> None:
             field="lora_targets",
             value="()",
             problem="names no layer",
-            accepted=", ".join(_choices(LoraTarget)),
+            accepted=", ".join(choices(LoraTarget)),
         )

@@ -8,6 +8,7 @@ from typing import Final
 from tonnage.arch import (
     MLP,
     Attention,
+    CompressedAttention,
     FeedForward,
     GatedDelta,
     LatentAttention,
@@ -25,6 +26,7 @@ from tonnage.plan.plan import Plan
 
 TP_SPLITS: Final[dict[type, tuple[tuple[str, str], ...]]] = {
     Attention: (("heads", "attention heads"), ("kv_heads", "key-value heads")),
+    CompressedAttention: (("output_groups", "groups of attention heads"),),
     LatentAttention: (("heads", "attention heads"),),
     GatedDelta: (("key_heads", "key heads"), ("value_heads", "value heads")),
     LightningAttention: (("heads", "attention heads"),),
@@ -44,6 +46,8 @@ def check_layer(plan: Plan, layer: Layer) -> None:
     """
     if layer.mixer is not None:
         _check_mixer(plan, layer.mixer)
+    if plan.pp > 1:
+        _check_stages(plan, layer)
     if layer.mlp is not None:
         _check_mlp(plan, layer.mlp)
 
@@ -53,10 +57,26 @@ def _check_mixer(plan: Plan, mixer: Mixer) -> None:
         _check_divides("tp", plan.tp, getattr(mixer, field), what)
     if plan.cp == 1:
         return
-    if isinstance(mixer, Attention) and mixer.window is not None:
-        _refuse_cp(plan, "sliding-window attention")
+    if isinstance(mixer, Attention | CompressedAttention | LatentAttention) and mixer.is_local:
+        _refuse_cp(plan, "attention that sees only some positions")
     if isinstance(mixer, typing.get_args(Recurrent)):
         _refuse_cp(plan, "recurrent mixers, whose state would pass from rank to rank")
+
+
+def _check_stages(plan: Plan, layer: Layer) -> None:
+    """Refuse what would have to pass from stage to stage beside the residual stream."""
+    beside = ""
+    if isinstance(layer.mixer, Attention) and layer.mixer.shares_kv:
+        beside = "keys and values that several layers share"
+    elif layer.per_layer_input is not None:
+        beside = "an input of its own for each layer"
+    if beside:
+        raise NotModelledError(
+            field="pp",
+            value=plan.pp,
+            problem=f"is not modelled together with {beside}",
+            accepted="1",
+        )
 
 
 def _refuse_cp(plan: Plan, what: str) -> None:

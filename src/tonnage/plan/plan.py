@@ -61,8 +61,8 @@ class Plan:
         recompute: granularity of activation recomputation.
         recompute_method: full: ``uniform`` groups of layers, or the first layers of a
             ``block``.
-        recompute_num_layers: uniform: layers in a group; block: layers recomputed; 0: the
-            square root of the layers of a stage (Chen et al., arXiv 1604.06174).
+        recompute_num_layers: uniform: layers in a group, 0 for the square root of the layers
+            of a stage (Chen et al., arXiv 1604.06174); block: layers recomputed.
         recompute_modules: selective: which parts of a layer are recomputed.
         attention: attention kernel: ``flash`` keeps no score matrix.
         attention_version: generation of the flash kernel; None: the device's usual one.

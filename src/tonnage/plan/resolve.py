@@ -9,12 +9,13 @@ from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
 from tonnage.dtype import dtype
 from tonnage.errors import InputError
-from tonnage.plan.check import check_degrees, check_refused, check_setting, positive
+from tonnage.plan.check import check_degrees, check_setting
 from tonnage.plan.layout import Stage, stages
 from tonnage.plan.optimizer import optimizer
 from tonnage.plan.plan import Plan
 from tonnage.plan.precision import Precision, precision
 from tonnage.plan.setting import Setting
+from tonnage.plan.values import check_values, positive
 from tonnage.runtime import Runtime, runtime, with_habits
 
 DEFAULT_SEQ = 4096
@@ -49,13 +50,13 @@ def resolve(plan: Plan, architecture: Architecture, cluster: Cluster) -> Resolve
             the nearest legal values.
         NotModelledError: the plan asks for something that is not accounted for.
     """
-    check_refused(plan)
+    check_values(plan)
     notes: list[str] = []
     profile = _runtime(plan, notes)
-    filled = _fill_choices(plan, profile, architecture, notes)
+    filled = _fill_choices(plan, profile, architecture, cluster, notes)
     check_degrees(filled, architecture, cluster, profile)
     filled = _fill_batch(filled, cluster, notes)
-    setting = _setting(filled, architecture, profile)
+    setting = _setting(filled, architecture, profile, cluster.device.architecture)
     layout = stages(architecture, filled, profile.pipeline_split)
     check_setting(setting, filled)
     return Resolved(plan=filled, setting=setting, stages=layout, assumptions=tuple(notes))
@@ -76,8 +77,16 @@ def _runtime(plan: Plan, notes: list[str]) -> Runtime:
     return with_habits(profile, plan.habits + given)
 
 
+def usual_flash_attention(device: str) -> int:
+    """The generation of flash attention that stacks pick on a device where none is named.
+
+    The third (or cuDNN's, which keeps the same tensors) from Hopper on; the second before.
+    """
+    return 3 if device.startswith("sm") and int(device[2:].rstrip("af")) >= 90 else 2
+
+
 def _fill_choices(
-    plan: Plan, profile: Runtime, architecture: Architecture, notes: list[str]
+    plan: Plan, profile: Runtime, architecture: Architecture, cluster: Cluster, notes: list[str]
 ) -> Plan:
     """Everything that does not depend on the number of ranks."""
     blanks: dict[str, object] = {
@@ -91,6 +100,7 @@ def _fill_choices(
         "optimizer_step": profile.optimizer_step,
         "overlap_grad_reduce": profile.overlap_grad_reduce,
         "overlap_param_gather": profile.overlap_param_gather,
+        "attention_version": usual_flash_attention(cluster.device.architecture),
     }
     filled = {name: value for name, value in blanks.items() if getattr(plan, name) is None}
     for name in ("seq", "precision", "zero"):
@@ -160,11 +170,27 @@ def _precision(plan: Plan, name: str) -> Precision:
         if given is None:
             continue
         none = role == "master" and given.lower() == "none"
-        changes[role] = None if none else dtype(given, field=f"{role}_dtype").name
+        changes[role] = None if none else _stored(given, field=f"{role}_dtype")
     return dataclasses.replace(recipe, **changes)  # type: ignore[arg-type]
 
 
-def _setting(plan: Plan, architecture: Architecture, profile: Runtime) -> Setting:
+STORED = ("fp32", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2")
+"""Formats that a role of a recipe can be stored in without block scales."""
+
+
+def _stored(given: str, field: str) -> str:
+    name = dtype(given, field=field).name
+    if name not in STORED:
+        raise InputError(
+            field=field,
+            value=given,
+            problem="is not a format that this role is stored in",
+            accepted=", ".join(STORED),
+        )
+    return name
+
+
+def _setting(plan: Plan, architecture: Architecture, profile: Runtime, device: str) -> Setting:
     filled = (plan.precision, plan.zero, plan.etp, plan.dp, plan.grad_acc, plan.seq)
     assert all(value is not None for value in filled)
     replicas = (plan.dp or 1) * plan.cp
@@ -185,5 +211,6 @@ def _setting(plan: Plan, architecture: Architecture, profile: Runtime) -> Settin
         mbs=plan.mbs,
         grad_acc=plan.grad_acc,
         seq=plan.seq,
+        device=device,
         causal=plan.attention == "flash",
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 from tonnage.algebra import Number, exact_div, is_symbol, minimum, round_up
 from tonnage.arch import Architecture
@@ -17,7 +19,7 @@ class Setting:
     """One architecture under one plan, resolved.
 
     The numeric fields may be ints, int64 columns of plans, or sympy symbols: make a column
-    with ``dataclasses.replace(setting, tp=array, dp=array)``. All else is a single value.
+    with ``setting.columns(tp=array, dp=array)``. All else is a single value.
 
     Attributes:
         architecture: what is trained.
@@ -36,6 +38,8 @@ class Setting:
         mbs: sequences in a micro-batch, b.
         grad_acc: micro-batches in a step on one rank, m.
         seq: tokens in a sequence, s.
+        device: what the device's kernels are compiled for (``sm90``), which decides the size
+            of library workspaces.
         causal: attention's lower half is counted, and not the whole square.
     """
 
@@ -55,7 +59,13 @@ class Setting:
     mbs: Number
     grad_acc: Number
     seq: Number
+    device: str = ""
     causal: bool = True
+
+    def columns(self, **numeric: Number) -> Setting:
+        """The same run with numeric fields replaced by columns or symbols."""
+        changes: dict[str, Any] = dict(numeric)
+        return dataclasses.replace(self, **changes)
 
     @property
     def tokens(self) -> Number:

@@ -1,4 +1,4 @@
-"""The catalogs of models and devices: their rows, and how a terminal shows them."""
+"""The catalog of models: its rows, and how a terminal shows them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tonnage.quantity import format_bytes, format_count, format_rate
+from tonnage.quantity import format_count, format_rate
 from tonnage.report.layout import Justify, console, listing
 
 if TYPE_CHECKING:
@@ -70,27 +70,6 @@ def model_row(architecture: Architecture) -> ModelRow:
     )
 
 
-def device_json(device: Device) -> dict[str, object]:
-    """A device as JSON takes it: SI bytes, bytes and FLOP a second, with sources."""
-    links = {"scale_up": device.scale_up, "network": device.network}
-    return {
-        "name": device.name,
-        "vendor": device.vendor,
-        "memory_bytes": device.memory_bytes,
-        "usable_bytes": device.usable_bytes,
-        "bandwidth": device.bandwidth,
-        "peak": dict(device.peak),
-        "gpus_per_node": device.gpus_per_node,
-        "scale_up_domain": device.scale_up_domain,
-        **{
-            role: {"name": link.name, "bandwidth": link.bandwidth, "source": link.source}
-            for role, link in links.items()
-        },
-        "source": device.source,
-        "sources": dict(device.sources),
-    }
-
-
 def print_models(models: Sequence[ModelRow], screen: Console | None = None) -> None:
     """Print the models, one a line."""
     columns: list[tuple[str, Justify]] = [
@@ -117,34 +96,6 @@ def print_models(models: Sequence[ModelRow], screen: Console | None = None) -> N
             model.source,
         )
         for model in models
-    ]
-    _print(screen or _screen(), columns, rows)
-
-
-def print_devices(devices: Sequence[Device], screen: Console | None = None) -> None:
-    """Print the devices, one a line; rates are dense, links one device's share one way."""
-    columns: list[tuple[str, Justify]] = [
-        ("name", "left"),
-        ("usable", "right"),
-        ("bandwidth", "right"),
-        ("bf16", "right"),
-        ("fp8", "right"),
-        ("link", "right"),
-        ("node", "right"),
-        ("source", "left"),
-    ]
-    rows = [
-        (
-            device.name,
-            format_bytes(device.usable_bytes),
-            format_rate(device.bandwidth, "B/s"),
-            _peak(device, "bf16"),
-            _peak(device, "fp8"),
-            format_rate(device.scale_up.bandwidth, "B/s"),
-            str(device.gpus_per_node),
-            device.source,
-        )
-        for device in devices
     ]
     _print(screen or _screen(), columns, rows)
 

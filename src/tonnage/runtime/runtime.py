@@ -43,7 +43,11 @@ class Runtime:
         precision: the recipe it uses when none is asked for.
         norm: ``fused`` norms save their input and statistics; ``eager`` ones (a norm written
             in Python) save an fp32 copy of the input, the statistics and the normalised value.
+        norm_in_linear: the norm before a linear layer is part of it (Transformer Engine), and
+            recomputing norms leaves it alone.
         norm_statistics: whether the statistics are counted (the 2022 paper neglects them).
+        layernorm_statistics: format of a LayerNorm's mean and deviation: ``fp32`` (CUDA kernels)
+            or that of its ``input`` (PyTorch's CPU kernel).
         activation: a ``fused`` gated activation saves its input only; ``eager`` also its output
             before the product.
         qkv: ``fused``: one projection, whose storage lives as long as any of q, k and v;
@@ -53,10 +57,14 @@ class Runtime:
             are ``packed`` first: see `tonnage.ledger.rotary`.
         embedding_mask: rows of other ranks' tokens are zeroed ``in-place`` or in a ``copy``.
         softmax: unfused attention keeps probabilities in ``compute`` format, or also in ``fp32``.
-        attention_output_copies: further saved copies of the attention output (a transposed
-            copy made for FlashAttention-2 in Megatron's layout).
+        attention_layout: ``bshd``, or Megatron's ``sbhd``, from which FlashAttention-2 keeps a
+            transposed copy of its output beside the one that is handed on.
         autocast: torch.autocast casts fp32 weights and inputs per linear layer and keeps the
             copies for backward; else a sharding engine hands out weights already cast.
+        shared_tensors: rotary tables, masks and positions are made once a micro-batch and kept
+            by the layers that read them: see `tonnage.ledger.shared`.
+        recompute_ends: full recomputation runs the ``whole`` layer, or ends ``early``, with the
+            last tensor that backward needs (torch.utils.checkpoint without reentry).
         routing: a mixture of experts keeps a token-to-expert ``map`` (Megatron), or ``index``
             tensors and the experts' outputs (Hugging Face).
         loss: how the cross-entropy is computed: see `tonnage.ledger.head`.
@@ -69,10 +77,16 @@ class Runtime:
         step_copies: copies of the gathered weights at the end of a ZeRO-1 step.
         optimizer_step: ``foreach`` makes a temporary as large as the parameters it updates,
             ``fused`` none.
-        gather_buffers: persistent full-width buffers for gathered sequence shards.
+        gather_buffers: persistent full-width buffers that layers gather sequence shards into.
+        head_gather_buffer: the same for the head alone.
+        score_buffer: a persistent buffer for the scores of unfused attention.
+        attention_mask: a boolean mask of the whole square lives with each batch.
         placeholder_gradients: with gradient-accumulation fusion the weight gradient goes straight
             into the fp32 buffer, and autograd gets a cached placeholder for each distinct shape.
-        workspaces: matrix-product workspaces inside the allocator.
+        matmul_workspaces: PyTorch's workspaces for cuBLAS: one for each thread that has
+            launched a product, forward and backward.
+        matmul_workspace: their size in bytes; 0: cuBLAS's default on the device.
+        linear_workspaces: Transformer Engine's own, of 32 MiB on sm90 and later, else 4 MiB.
         blocking_collectives: the host waits for each collective to finish (a debugging switch
             of torch.distributed, some transports): ``no``, ``yes``, or ``pipelines-across-nodes``.
         pipeline_host: between stages the host is ``free`` to run ahead, or ``waits``: for an
@@ -95,15 +109,19 @@ class Runtime:
     precision: str
     source: str
     norm: Literal["fused", "eager"] = "fused"
+    norm_in_linear: bool = False
     norm_statistics: bool = True
+    layernorm_statistics: Literal["fp32", "input"] = "fp32"
     activation: Literal["fused", "eager"] = "fused"
     qkv: Literal["fused", "separate"] = "separate"
     gate_up: Literal["fused", "separate"] = "separate"
     rotary: Literal["out-of-place", "packed"] = "out-of-place"
     embedding_mask: Literal["in-place", "copy"] = "in-place"
     softmax: Literal["compute", "fp32"] = "compute"
-    attention_output_copies: int = 0
+    attention_layout: Literal["bshd", "sbhd"] = "bshd"
     autocast: bool = False
+    shared_tensors: bool = False
+    recompute_ends: Literal["whole", "early"] = "whole"
     routing: Literal["map", "index"] = "index"
     loss: LossRule = "eager"
     vocab_multiple: int = 1
@@ -114,8 +132,13 @@ class Runtime:
     step_copies: int = 0
     optimizer_step: Literal["foreach", "fused"] = "foreach"
     gather_buffers: int = 0
+    head_gather_buffer: bool = False
+    score_buffer: bool = False
+    attention_mask: bool = False
     placeholder_gradients: bool = False
-    workspaces: int = 2
+    matmul_workspaces: int = 2
+    matmul_workspace: int = 0
+    linear_workspaces: int = 0
     blocking_collectives: Literal["no", "yes", "pipelines-across-nodes"] = "no"
     pipeline_host: Literal["free", "waits"] = "free"
     reserved: Literal["share", "replay"] = "share"

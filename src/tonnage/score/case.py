@@ -47,10 +47,12 @@ def case(row: Row) -> Case:
     """
     row = row.inputs()
     reading = read_words(row)
+    cluster = _cluster(row)
+    shape = architecture(row, reading.shape)
     return Case(
-        architecture=architecture(row),
-        plan=_plan(row, reading),
-        cluster=_cluster(row),
+        architecture=shape,
+        plan=_plan(row, reading, shape, cluster),
+        cluster=cluster,
         counter=row.text("counter"),
         scope=row.text("scope") or "max",
         unknown=reading.unknown,
@@ -67,13 +69,17 @@ def _cluster(row: Row) -> Cluster:
     return dataclasses.replace(whole, gpus=gpus, gpus_per_node=per_node, scale_up_domain=domain)
 
 
-def _plan(row: Row, reading: Reading) -> Plan:
+def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> Plan:
     fields: dict[str, Any] = {"runtime": _runtime(row), **reading.fields}
+    deterministic = fields.pop("deterministic", False)
+    instances = fields.pop("optimizer_instances", 1)
+    if fields["runtime"] == "megatron" and fields.get("attention", "flash") == "flash":
+        fields.setdefault("attention_version", _transformer_engine(shape, cluster, deterministic))
     known = set(habit_names())
     habits = tuple((name, str(value)) for name, value in reading.habits.items() if name in known)
     for name in ("tp", "pp", "vpp", "cp", "ep", "mbs"):
         fields[name] = row.count(name, 1)
-    if row.number("etp"):
+    if row.number("etp") and shape.is_moe:
         fields["etp"] = row.count("etp")
     fields["seq"] = row.count("seq_len")
     if row.number("gbs"):
@@ -85,7 +91,22 @@ def _plan(row: Row, reading: Reading) -> Plan:
         fields["iteration"] = "first"
     if row.number("lora_rank"):
         fields["lora_rank"] = row.count("lora_rank")
+    if instances > 1 and row.number("dp"):
+        fields["hsdp_shard"] = row.count("dp") * row.count("cp", 1) // instances
     return Plan(habits=habits, **fields)
+
+
+def _transformer_engine(shape: Architecture, cluster: Cluster, deterministic: bool) -> int:
+    """The kernel that Transformer Engine picks where a recipe leaves it open.
+
+    cuDNN's (as the third generation) from Hopper on, FlashAttention-2 before; on Blackwell
+    also where dropout has to be deterministic (TE attention utils).
+    """
+    generation = cluster.device.architecture
+    dropout = any(getattr(layer.mixer, "dropout", 0.0) > 0 for layer in shape.kinds())
+    if generation < "sm90" and len(generation) == 4:
+        return 2
+    return 2 if deterministic and dropout and generation >= "sm100" and len(generation) == 5 else 3
 
 
 def _runtime(row: Row) -> str:

@@ -13,6 +13,9 @@ from tonnage.errors import InputError, TonnageError
 LARGEST_FILE = 64 * 2**20
 LARGEST_FIELD = 16_384
 LARGEST_ROWS = 200_000
+LARGEST_COUNT = 10**9
+LARGEST_DEPTH = 10_000
+"""Layers of a model: its layer list is really made."""
 
 ARCHITECTURE = (
     "model layers hidden heads kv_heads head_dim ffn ffn_gated vocab seq_len tied_embed "
@@ -84,8 +87,8 @@ class Row:
             )
         return value
 
-    def count(self, column: str, default: int | None = None) -> int:
-        """A cell as a whole number over 0.
+    def count(self, column: str, default: int | None = None, most: int = LARGEST_COUNT) -> int:
+        """A cell as a whole number from 1 to ``most``.
 
         Raises:
             InputError: it is something else, or empty without a default.
@@ -93,12 +96,12 @@ class Row:
         value = self.number(column)
         if value is None and default is not None:
             return default
-        if value is None or value < 1 or value != int(value):
+        if value is None or not 1 <= value <= most or value != int(value):
             raise InputError(
                 field=f"{self.name}.{column}",
                 value=self.cells.get(column, ""),
-                problem="is not a positive whole number",
-                accepted="1 or more",
+                problem="is not a whole number in range",
+                accepted=f"1 to {most}",
             )
         return int(value)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from tonnage.arch import (
-    LAYERNORM,
     MLP,
     RMSNORM,
     Architecture,
@@ -17,17 +18,81 @@ from tonnage.arch import (
     Norm,
 )
 from tonnage.errors import NotModelledError
-from tonnage.score.row import Row
+from tonnage.score.row import LARGEST_DEPTH, Row
 
 UNMODELLED = ("mamba", "exotic", "vlm")
 """Words of an ``arch_note`` that name what the columns cannot describe."""
 
 
-def architecture(row: Row) -> Architecture:
-    """Build the architecture that a row describes.
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a row's note and words say about its layers, over what its columns do.
+
+    Attributes:
+        gated: gated MLPs.
+        norm: the layers' norm.
+        rope: rotary positions.
+        positions: rows of a learnt position embedding.
+        bias: biases on the linear layers.
+        qkv_bias: biases on the query, key and value projections at least.
+        qk_norm: norms on queries and keys.
+        dropout: before each residual sum.
+        attention_dropout: on the attention weights.
+        parallel: mixer and MLP read the same input.
+    """
+
+    gated: bool
+    norm: Norm
+    rope: bool
+    positions: int
+    bias: bool
+    qkv_bias: bool
+    qk_norm: bool
+    dropout: float
+    attention_dropout: float
+    parallel: bool
+
+
+MEGATRON_DROPOUT = 0.1
+"""Megatron-LM's own default of both dropouts, where a launch line names none."""
+
+
+def facts(row: Row, shape: Mapping[str, Any]) -> Facts:
+    """Gather the facts: the words first, then the note, then what goes together.
 
     Gated MLPs are taken to come with RMSNorm, rotary positions and no biases (Llama), plain
-    ones with LayerNorm, biases and learnt positions (GPT), unless a note says otherwise.
+    ones with LayerNorm, biases and learnt positions (GPT).
+    """
+    note = row.text("arch_note")
+    gated = row.flag("ffn_gated", default=True)
+    megatron = row.text("framework").startswith("megatron-lm") and not gated
+    dropout = MEGATRON_DROPOUT if megatron else 0.0
+    learnt = "learned position" in note
+    rope = shape.get("rope", not learnt and (gated or "rotary" in note or "mla" in note))
+    relu = "relu" in note
+    bias = shape.get("bias", (not gated and not relu and "no bias" not in note) or "biases" in note)
+    layernorm = Norm(kind="layernorm", bias="no bias" not in note)
+    norm = RMSNORM if shape.get("norm") == "rmsnorm" or gated else layernorm
+    return Facts(
+        gated=gated,
+        norm=norm,
+        rope=rope or relu,
+        positions=0 if rope or relu else int(shape.get("positions", row.count("seq_len"))),
+        bias=bias,
+        qkv_bias=bias or "qkv bias" in note,
+        qk_norm=bool(shape.get("qk_norm", False)),
+        dropout=shape.get("dropout", dropout),
+        attention_dropout=shape.get("attention_dropout", dropout),
+        parallel="parallel attn" in note,
+    )
+
+
+def architecture(row: Row, shape: Mapping[str, Any]) -> Architecture:
+    """Build the architecture that a row describes.
+
+    Args:
+        row: the measured run.
+        shape: facts that its recipe's words state (`tonnage.score.words`).
 
     Raises:
         InputError: a column is missing or makes no sense.
@@ -42,92 +107,82 @@ def architecture(row: Row) -> Architecture:
                 problem=f"names {word}",
                 accepted="attention layers with dense or routed MLPs",
             )
-    gated = row.flag("ffn_gated", default=True)
-    layers = _layers(row, note, gated)
+    known = facts(row, shape)
     return Architecture(
         name=row.cells.get("model", row.name),
         family="measured",
         hidden=row.count("hidden"),
         vocab=row.count("vocab"),
-        layers=layers,
-        final_norm=_norm(note, gated),
+        layers=_layers(row, known, shape),
+        final_norm=known.norm,
         tied_embeddings=row.flag("tied_embed", default=False),
-        max_positions=row.count("seq_len"),
-        learned_positions=0 if _rotary(note, gated) else row.count("seq_len"),
-        embedding_dropout=layers[0].dropout,
+        max_positions=max(row.count("seq_len"), known.positions),
+        learned_positions=known.positions,
+        embedding_dropout=known.dropout,
         source="columns of a measured row",
     )
 
 
-def _rotary(note: str, gated: bool) -> bool:
-    if "learned position" in note:
-        return False
-    return gated or "rotary" in note or "mla" in note or "relu" in note
-
-
-def _norm(note: str, gated: bool) -> Norm:
-    if not gated and ("no bias" in note or "layernorm1p" in note):
-        return dataclasses.replace(LAYERNORM, bias="layernorm1p" in note)
-    return RMSNORM if gated else LAYERNORM
-
-
-def _layers(row: Row, note: str, gated: bool) -> tuple[Layer, ...]:
-    count, dense = row.count("layers"), int(row.number("dense_layers") or 0)
-    bias = not gated and "no bias" not in note and "relu" not in note
+def _layers(row: Row, known: Facts, shape: Mapping[str, Any]) -> tuple[Layer, ...]:
+    note = row.text("arch_note")
+    dense = max(0, int(row.number("dense_layers") or 0))
     plain = MLP(
         intermediate=row.count("ffn", 4 * row.count("hidden")),
-        gated=gated,
-        activation="silu" if gated else "gelu",
-        bias=bias or "biases" in note,
+        gated=known.gated,
+        activation="silu" if known.gated else "gelu",
+        bias=known.bias,
     )
-    routed = _experts(row, gated) if row.number("experts") else None
+    routed = _experts(row, known) if row.number("experts") else None
     every = 2 if "moe every 2nd" in note else 1
-    windows = "alternating sliding window" in note
-    window = int(_found(r"window (\d+)", note, 128)) if windows else None
-    norm = _norm(note, gated)
+    window = int(_found(r"window (\d+)", note, 128)) if "alternating sliding" in note else None
     layers = []
-    for index in range(count):
-        mixer = _mixer(row, note, bias, window if window and index % 2 == 0 else None)
-        is_routed = routed is not None and index >= dense and (index - dense) % every == every - 1
+    for index in range(row.count("layers", most=LARGEST_DEPTH)):
+        routes = routed is not None and index >= dense and (index - dense) % every == every - 1
         layers.append(
             Layer(
-                mixer=mixer,
-                mlp=routed if is_routed and routed is not None else plain,
-                mixer_norm=norm,
-                mlp_norm=None if "parallel attn" in note and "shared" in note else norm,
-                parallel="parallel attn" in note,
+                mixer=_mixer(row, known, shape, window if index % 2 == 0 else None),
+                mlp=routed if routes and routed is not None else plain,
+                mixer_norm=known.norm,
+                mlp_norm=known.norm,
+                parallel=known.parallel,
+                dropout=known.dropout,
             )
         )
     return tuple(layers)
 
 
-def _mixer(row: Row, note: str, bias: bool, window: int | None) -> Attention | LatentAttention:
-    heads = row.count("heads")
-    if "mla" in note:
-        rank = int(_found(r"q_lora(\d+)", note, _extra(row, "q-lora-rank", 0)))
+def _mixer(
+    row: Row, known: Facts, shape: Mapping[str, Any], window: int | None
+) -> Attention | LatentAttention:
+    note, heads = row.text("arch_note"), row.count("heads")
+    if "mla" in note or shape.get("latent"):
+        rank = int(_found(r"q_lora(\d+)", note, shape.get("query_rank", 0)))
         return LatentAttention(
             heads=heads,
             query_rank=rank or None,
-            kv_rank=int(_found(r"kv_lora(\d+)", note, _extra(row, "kv-lora-rank", 512))),
-            nope_head_dim=int(_found(r"nope(\d+)", note, _extra(row, "qk-head-dim", 128))),
-            rope_head_dim=int(_found(r"rope(\d+)", note, _extra(row, "qk-pos-emb-head-dim", 64))),
-            value_head_dim=int(_found(r"\bv(\d+)", note, _extra(row, "v-head-dim", 128))),
+            kv_rank=int(_found(r"kv_lora(\d+)", note, shape.get("kv_rank", 512))),
+            nope_head_dim=int(_found(r"nope(\d+)", note, shape.get("nope_head_dim", 128))),
+            rope_head_dim=int(_found(r"rope(\d+)", note, shape.get("rope_head_dim", 64))),
+            value_head_dim=int(_found(r"\bv(\d+)", note, shape.get("value_head_dim", 128))),
+            dropout=known.attention_dropout,
         )
-    gated = row.flag("ffn_gated", default=True)
     return Attention(
         heads=heads,
         kv_heads=row.count("kv_heads", heads),
         head_dim=row.count("head_dim", row.count("hidden") // heads),
-        qkv_bias=bias or "biases" in note or "qkv bias" in note,
-        output_bias=bias or "biases" in note,
-        rope=_rotary(note, gated),
+        qkv_bias=known.qkv_bias,
+        output_bias=known.bias,
+        qk_norm=known.norm if known.qk_norm else None,
+        rope=known.rope,
         window=window,
+        dropout=known.attention_dropout,
     )
 
 
-def _experts(row: Row, gated: bool) -> MoE:
+def _experts(row: Row, known: Facts) -> MoE:
     def expert(width: int) -> MLP:
-        return MLP(intermediate=width, gated=gated, activation="silu" if gated else "gelu")
+        activation = "silu" if known.gated else "gelu"
+        return MLP(intermediate=width, gated=known.gated, activation=activation, bias=known.bias)
 
     shared = row.number("shared_expert_ffn")
     return MoE(
@@ -141,7 +196,3 @@ def _experts(row: Row, gated: bool) -> MoE:
 def _found(pattern: str, text: str, default: float) -> float:
     match = re.search(pattern, text)
     return float(match.group(1)) if match else default
-
-
-def _extra(row: Row, key: str, default: float) -> float:
-    return _found(rf"(?:^|; ?){re.escape(key)}=(\d+)", row.text("extra"), default)

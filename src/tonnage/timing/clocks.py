@@ -70,12 +70,16 @@ class Cost(NamedTuple):
 
 
 class Costs:
-    """The cost of each kernel and collective of one setting on one cluster."""
+    """The cost of each kernel and collective of one setting on one cluster.
+
+    Attributes:
+        setting: the run.
+    """
 
     def __init__(
         self, setting: Setting, cluster: Cluster, efficiency: Efficiency, pace: Pace = EAGER
     ) -> None:
-        self._setting = setting
+        self.setting = setting
         self._cluster = cluster
         self._efficiency = efficiency
         self._pace = pace
@@ -85,28 +89,28 @@ class Costs:
     @property
     def blocking(self) -> bool:
         """Whether the ranks of a group agree on each collective before it starts."""
-        habit = self._setting.runtime.blocking_collectives
-        across = self._setting.plan.pp > 1 and self._cluster.nodes > 1
+        habit = self.setting.runtime.blocking_collectives
+        across = self.setting.plan.pp > 1 and self._cluster.nodes > 1
         return habit == "yes" or (habit == "pipelines-across-nodes" and across)
 
     def forward(self, operation: Operation) -> Cost:
         """An operation's forward pass."""
         if operation.kind == "communication":
             return Cost()
-        device = float(forward_seconds(self._setting, self._rates, operation))
-        split = operation.kind == "matmul" and self._setting.sp
+        device = float(forward_seconds(self.setting, self._rates, operation))
+        split = operation.kind == "matmul" and self.setting.sp
         return self._kernel(operation, device, self._pace.pieces if split else 1)
 
     def backward(self, operation: Operation) -> Cost:
         """The gradient of an operation's inputs."""
         if operation.kind == "communication":
             return Cost()
-        device = float(backward_seconds(self._setting, self._rates, operation))
+        device = float(backward_seconds(self.setting, self._rates, operation))
         return self._kernel(operation, device / 2 if operation.kind == "matmul" else device)
 
     def weight(self, operation: Operation) -> Cost:
         """The gradient of a product's weights: the other half of its backward pass."""
-        device = float(backward_seconds(self._setting, self._rates, operation))
+        device = float(backward_seconds(self.setting, self._rates, operation))
         return Cost(host=self._pace.launch, device=device / 2)
 
     def launch(self) -> Cost:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from tonnage.arch.architecture import Architecture
 from tonnage.arch.feed_forward import MLP, MoE
 from tonnage.arch.keys import DEEPEST, Keys
-from tonnage.arch.layer import Layer
+from tonnage.arch.layer import Layer, Mixer
 from tonnage.arch.mixer import Attention
 from tonnage.arch.norm import RMSNORM, Norm
 
@@ -21,6 +21,7 @@ ACTIVATIONS: Final = frozenset(
         "gelu_pytorch_tanh",
         "quick_gelu",
         "relu",
+        "relu2",
         "silu",
         "swish",
     }
@@ -65,6 +66,7 @@ def grouped_query_attention(
     heads_default: int | None = None,
     kv_default: int | None = None,
     kv_required: bool = False,
+    kv_names: tuple[str, ...] = ("num_key_value_heads",),
     head_dim_default: int | None = None,
     qkv_bias: bool = False,
     output_bias: bool = False,
@@ -78,6 +80,7 @@ def grouped_query_attention(
         kv_default: key and value heads of a config that does not say.
         kv_required: the class default is a number that no file relies on, so an absent
             ``num_key_value_heads`` is an error; otherwise it means as many as query heads.
+        kv_names: the names of the number of key and value heads.
         head_dim_default: the family's fixed width of a head; without one, an absent
             ``head_dim`` means an even share of ``hidden_size``.
         qkv_bias: biases on the query, key and value projections.
@@ -86,11 +89,11 @@ def grouped_query_attention(
     """
     heads = keys.count("num_attention_heads", default=heads_default)
     if kv_required:
-        keys.require("num_key_value_heads")
-    kv_heads = keys.optional_count("num_key_value_heads", default=kv_default) or heads
+        keys.require(*kv_names)
+    kv_heads = keys.optional_count(*kv_names, default=kv_default) or heads
     if heads % kv_heads:
         keys.fail(
-            "num_key_value_heads",
+            kv_names[0],
             kv_heads,
             problem=f"does not divide the {heads} attention heads",
             accepted=f"a divisor of {heads}",
@@ -126,12 +129,19 @@ def gated_mlp(
     )
 
 
-def mixture(keys: Keys, *, experts: int, expert: MLP, shared: MLP | None = None) -> MoE:
+def mixture(
+    keys: Keys,
+    *,
+    experts: int,
+    expert: MLP,
+    shared: MLP | None = None,
+    top_k_names: tuple[str, ...] = ("num_experts_per_tok", "num_experts_per_token"),
+) -> MoE:
     """A mixture of experts whose router picks ``num_experts_per_tok``."""
-    top_k = keys.count("num_experts_per_tok")
+    top_k = keys.count(*top_k_names)
     if top_k > experts:
         keys.fail(
-            "num_experts_per_tok",
+            top_k_names[0],
             top_k,
             problem=f"is more than the {experts} experts",
             accepted=f"a whole number from 1 to {experts}",
@@ -139,9 +149,29 @@ def mixture(keys: Keys, *, experts: int, expert: MLP, shared: MLP | None = None)
     return MoE(experts=experts, top_k=top_k, expert=expert, shared=shared)
 
 
-def pre_norm_layer(attention: Attention, mlp: MLP | MoE) -> Layer:
+def shared_mixture(keys: Keys, *, mlp_bias: bool = False, router_fp32: bool = True) -> MoE:
+    """A mixture under DeepSeek's names: ``n_shared_experts`` beside ``n_routed_experts``.
+
+    Shared experts are one MLP as wide as all of them; only its projections can have biases.
+    The bias that balances the router is moved by a rule and not by gradients: a buffer, not
+    a parameter. The classes of transformers keep the router itself in fp32 (not V4's).
+    """
+    expert = gated_mlp(keys, width="moe_intermediate_size")
+    keys.require("n_shared_experts")  # null is none
+    count = keys.optional_count("n_shared_experts")
+    width = (count or 0) * expert.intermediate
+    routed = mixture(
+        keys,
+        experts=keys.count("n_routed_experts", "num_local_experts"),
+        expert=expert,
+        shared=replace(expert, intermediate=width, bias=mlp_bias) if width else None,
+    )
+    return replace(routed, router_fp32=router_fp32)
+
+
+def pre_norm_layer(mixer: Mixer, mlp: MLP | MoE, *, norm: Norm = RMSNORM) -> Layer:
     """The layer that most families share: an RMSNorm before each of the two parts."""
-    return Layer(mixer=attention, mlp=mlp, mixer_norm=RMSNORM, mlp_norm=RMSNORM)
+    return Layer(mixer=mixer, mlp=mlp, mixer_norm=norm, mlp_norm=norm)
 
 
 def layer_types(keys: Keys, *, default: Iterable[str]) -> tuple[str, ...]:
@@ -156,6 +186,24 @@ def layer_types(keys: Keys, *, default: Iterable[str]) -> tuple[str, ...]:
             accepted=f"{FULL}, {SLIDING}",
         )
     return kinds
+
+
+def partial_rotary(keys: Keys, *, default: float) -> float:
+    """The share of a head that is turned: a key of its own, or one of ``rope_parameters``."""
+    name = "partial_rotary_factor"
+    if isinstance(keys.values.get("rope_parameters"), Mapping):
+        default = keys.nested("rope_parameters").fraction(name, default=default)
+    return keys.fraction(name, default=default)
+
+
+def rotary_layers(keys: Keys, count: int, *, every: int = 4) -> tuple[bool, ...]:
+    """Which layers turn queries and keys: ``no_rope_layers`` has a 1 for each that does.
+
+    Without the list, each ``no_rope_layer_interval``-th does not (Llama 4, SmolLM3).
+    """
+    flags = keys.switches("no_rope_layers", length=count)
+    interval = keys.count("no_rope_layer_interval", default=every, most=DEEPEST)
+    return flags or tuple((i + 1) % interval != 0 for i in range(count))
 
 
 def windowed(
@@ -183,6 +231,7 @@ def decoder(
     vocab_default: int | None = None,
     positions_default: int | None = None,
     final_norm: Norm = RMSNORM,
+    hidden: int | None = None,
 ) -> Architecture:
     """A decoder under the names that Llama gave its keys, for `read_config` to name.
 
@@ -193,14 +242,29 @@ def decoder(
         vocab_default: rows of the embedding of a config that does not say.
         positions_default: context length of a config that does not say.
         final_norm: the norm before the head.
+        hidden: the residual stream's width, where its key has another name.
     """
     return Architecture(
         name="",
         family="",
-        hidden=keys.count("hidden_size"),
+        hidden=keys.count("hidden_size") if hidden is None else hidden,
         vocab=keys.count("vocab_size", default=vocab_default),
         layers=layers,
         final_norm=final_norm,
         tied_embeddings=keys.flag("tie_word_embeddings", default=tied),
         max_positions=keys.count("max_position_embeddings", default=positions_default),
     )
+
+
+def multi_token_prediction(keys: Keys, facts: Architecture, layer: Layer) -> Architecture:
+    """The same model with the further-token predictors that ``num_nextn_predict_layers`` counts.
+
+    Args:
+        keys: the config.
+        facts: the model without them.
+        layer: the layer that each of them has.
+    """
+    count = keys.count(
+        "num_nextn_predict_layers", "num_mtp_layers", default=0, least=0, most=DEEPEST
+    )
+    return replace(facts, mtp_layers=count, mtp=layer if count else None)

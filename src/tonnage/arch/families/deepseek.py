@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tonnage.arch.architecture import Architecture
-from tonnage.arch.families.blocks import decoder, gated_mlp, layer_count, mixture
+from tonnage.arch.families.blocks import (
+    decoder,
+    gated_mlp,
+    layer_count,
+    multi_token_prediction,
+    shared_mixture,
+)
 from tonnage.arch.feed_forward import MLP, MoE
 from tonnage.arch.keys import DEEPEST, Keys
 from tonnage.arch.layer import Layer
@@ -19,13 +23,9 @@ def read_deepseek_v2(keys: Keys) -> Architecture:
 
 
 def read_deepseek_v3(keys: Keys) -> Architecture:
-    """Read a config whose ``model_type`` is ``deepseek_v3``.
-
-    The bias that balances V3's router is moved by a rule and not by gradients: a buffer,
-    not a parameter.
-    """
-    mtp = keys.count("num_nextn_predict_layers", "num_mtp_layers", default=0, least=0, most=DEEPEST)
-    return replace(_read(keys, mlp_bias=False), mtp_layers=mtp)
+    """Read a config whose ``model_type`` is ``deepseek_v3`` or ``kimi_k2``."""
+    facts = _read(keys, mlp_bias=False)
+    return multi_token_prediction(keys, facts, facts.layers[-1])
 
 
 def _read(keys: Keys, *, mlp_bias: bool) -> Architecture:
@@ -33,8 +33,8 @@ def _read(keys: Keys, *, mlp_bias: bool) -> Architecture:
     count = layer_count(keys)
     first = keys.count("first_k_dense_replace", least=0, most=DEEPEST)
     every = keys.count("moe_layer_freq", default=1, most=DEEPEST)
-    attention = _attention(keys)
-    moe = _layer(attention, _mixture(keys, mlp_bias=mlp_bias))
+    attention = latent_attention(keys)
+    moe = _layer(attention, shared_mixture(keys, mlp_bias=mlp_bias))
     dense = _layer(attention, gated_mlp(keys, bias=mlp_bias))
     layers = tuple(moe if i >= first and i % every == 0 else dense for i in range(count))
     return decoder(keys, layers=layers, tied=False)
@@ -44,7 +44,8 @@ def _layer(attention: LatentAttention, mlp: MLP | MoE) -> Layer:
     return Layer(mixer=attention, mlp=mlp, mixer_norm=RMSNORM, mlp_norm=RMSNORM)
 
 
-def _attention(keys: Keys) -> LatentAttention:
+def latent_attention(keys: Keys) -> LatentAttention:
+    """Latent attention under DeepSeek's names."""
     heads = keys.count("num_attention_heads")
     if (keys.optional_count("num_key_value_heads") or heads) != heads:
         keys.fail(
@@ -63,18 +64,4 @@ def _attention(keys: Keys) -> LatentAttention:
         value_head_dim=keys.count("v_head_dim"),
         bias=keys.flag("attention_bias", default=False),
         dropout=keys.fraction("attention_dropout", default=0.0),
-    )
-
-
-def _mixture(keys: Keys, *, mlp_bias: bool) -> MoE:
-    """Shared experts are one MLP as wide as all of them; only its projections can have biases."""
-    expert = gated_mlp(keys, width="moe_intermediate_size")
-    keys.require("n_shared_experts")  # null is none
-    count = keys.optional_count("n_shared_experts")
-    width = (count or 0) * expert.intermediate
-    return mixture(
-        keys,
-        experts=keys.count("n_routed_experts", "num_local_experts"),
-        expert=expert,
-        shared=replace(expert, intermediate=width, bias=mlp_bias) if width else None,
     )

@@ -27,7 +27,7 @@ from tonnage.arch.feed_forward import MLP
 from tonnage.arch.keys import DEEPEST, Keys
 from tonnage.arch.layer import Layer
 from tonnage.arch.mixer import Attention
-from tonnage.arch.norm import RMSNORM
+from tonnage.arch.norm import CENTRED_RMSNORM
 
 HEAD_DIM: Final = 256
 WINDOW: Final = 4096
@@ -43,8 +43,8 @@ GEMMA3_POSITIONS: Final = 131_072
 
 def read_gemma(keys: Keys) -> Architecture:
     """Read a config whose ``model_type`` is ``gemma``."""
-    layer = pre_norm_layer(_attention(keys), _mlp(keys))
-    return decoder(keys, layers=(layer,) * layer_count(keys), tied=True)
+    layer = pre_norm_layer(_attention(keys), _mlp(keys), norm=CENTRED_RMSNORM)
+    return _decoder(keys, layers=(layer,) * layer_count(keys))
 
 
 def read_gemma2(keys: Keys) -> Architecture:
@@ -52,7 +52,7 @@ def read_gemma2(keys: Keys) -> Architecture:
     attention = replace(_attention(keys), softcap=_caps(keys, "attn_logit_softcapping", usual=True))
     layers = _alternating(keys, _sandwiched(attention, _mlp(keys)), every=GEMMA2_PATTERN)
     return replace(
-        decoder(keys, layers=layers, tied=True),
+        _decoder(keys, layers=layers),
         logits_softcap=_caps(keys, "final_logit_softcapping", usual=True),
     )
 
@@ -61,22 +61,25 @@ def read_gemma3_text(keys: Keys) -> Architecture:
     """Read a config whose ``model_type`` is ``gemma3_text``, alone or nested in ``gemma3``."""
     attention = replace(
         _attention(keys, heads_default=GEMMA3_HEADS, kv_default=GEMMA3_KV_HEADS),
-        qk_norm=RMSNORM,
+        qk_norm=CENTRED_RMSNORM,
         softcap=_caps(keys, "attn_logit_softcapping", usual=False),
     )
     every = keys.count(
         "sliding_window_pattern", "_sliding_window_pattern", default=GEMMA3_PATTERN, most=DEEPEST
     )
     return replace(
-        decoder(
+        _decoder(
             keys,
             layers=_alternating(keys, _sandwiched(attention, _mlp(keys)), every=every),
-            tied=True,
             vocab_default=GEMMA3_VOCAB,
             positions_default=GEMMA3_POSITIONS,
         ),
         logits_softcap=_caps(keys, "final_logit_softcapping", usual=False),
     )
+
+
+def _decoder(keys: Keys, *, layers: tuple[Layer, ...], **defaults: int) -> Architecture:
+    return decoder(keys, layers=layers, tied=True, final_norm=CENTRED_RMSNORM, **defaults)
 
 
 def _attention(
@@ -105,7 +108,9 @@ def _mlp(keys: Keys) -> MLP:
 
 def _sandwiched(attention: Attention, mlp: MLP) -> Layer:
     return replace(
-        pre_norm_layer(attention, mlp), mixer_output_norm=RMSNORM, mlp_output_norm=RMSNORM
+        pre_norm_layer(attention, mlp, norm=CENTRED_RMSNORM),
+        mixer_output_norm=CENTRED_RMSNORM,
+        mlp_output_norm=CENTRED_RMSNORM,
     )
 
 

@@ -46,6 +46,8 @@ def _layer(keys: Keys, hidden: int) -> Layer:
             qkv_bias=True,
             output_bias=True,
             rope=False,
+            one_projection=True,
+            softmax_fp32=False,
             dropout=keys.fraction("attn_pdrop", default=DROPOUT),
         ),
         mlp=MLP(

@@ -37,6 +37,7 @@ def _layer(keys: Keys) -> Layer:
             qkv_bias=bias,
             output_bias=bias,
             rope_fraction=_rope_fraction(keys),
+            one_projection=True,
             dropout=keys.fraction("attention_dropout", default=0.0),
         ),
         mlp=MLP(

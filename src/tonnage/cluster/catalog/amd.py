@@ -65,7 +65,7 @@ MI325X = Device(
     gpus_per_node=8,
     network=links.ROCE_400,
     context_bytes=500 * MIB,
-    source="AMD Instinct MI325X Accelerator datasheet (dense figures)",
+    source="AMD Instinct MI325X Accelerator datasheet (dense figures); recalled",
     sources={
         "usable_bytes": TOTAL_MEMORY_IN_MESSAGE,
         "scale_up": "the same as the MI300X's: 7 links of 128 GB/s in both directions",
@@ -98,7 +98,9 @@ MI350X = Device(
     gpus_per_node=8,
     network=links.ROCE_400,
     context_bytes=500 * MIB,
-    source="AMD Instinct MI350X GPU datasheet (dense figures; TF32 is emulated and has none)",
+    source=(
+        "AMD Instinct MI350X GPU datasheet (dense figures; TF32 is emulated and has none); recalled"
+    ),
     sources={
         "usable_bytes": "taken to be that of the MI355X",
         "network": links.ROCE_400.source,
@@ -130,7 +132,9 @@ MI355X = Device(
     gpus_per_node=8,
     network=links.ROCE_400,
     context_bytes=500 * MIB,
-    source="AMD Instinct MI355X GPU datasheet (dense figures; TF32 is emulated and has none)",
+    source=(
+        "AMD Instinct MI355X GPU datasheet (dense figures; TF32 is emulated and has none); recalled"
+    ),
     sources={
         "usable_bytes": TOTAL_MEMORY_IN_MESSAGE,
         "network": links.ROCE_400.source,
@@ -154,7 +158,10 @@ MI250X = Device(
     gpus_per_node=8,
     network=links.SLINGSHOT_HALF,
     context_bytes=500 * MIB,
-    source="AMD Instinct MI250X Accelerator datasheet, half of the card: one of two dies (dense)",
+    source=(
+        "AMD Instinct MI250X Accelerator datasheet, half of the card: one of two dies "
+        "(dense); recalled"
+    ),
     sources={
         "usable_bytes": TOTAL_MEMORY_IN_MESSAGE,
         "peak": "the datasheet, halved; FP32 is that of matrices",
@@ -181,7 +188,7 @@ MI210 = Device(
     gpus_per_node=4,
     network=links.HDR_HALF,
     context_bytes=500 * MIB,
-    source="AMD Instinct MI210 Accelerator datasheet (dense figures)",
+    source="AMD Instinct MI210 Accelerator datasheet (dense figures); recalled",
     sources={
         "usable_bytes": TOTAL_MEMORY_IN_MESSAGE,
         "peak": "the datasheet; FP32 is that of matrices",
@@ -207,7 +214,7 @@ STRIX_HALO = Device(
     gpus_per_node=1,
     network=links.ETHERNET_10,
     context_bytes=500 * MIB,
-    source="AMD Ryzen AI Max+ 395 product page: Radeon 8060S, 128 GB of LPDDR5X-8000",
+    source="AMD Ryzen AI Max+ 395 product page: Radeon 8060S, 128 GB of LPDDR5X-8000; recalled",
     sources={
         "usable_bytes": "the largest share that firmware gives the GPU, as commonly reported",
         "peak": (

@@ -173,7 +173,7 @@ A30 = Device(
     gpus_per_node=8,
     network=links.HDR_HALF,
     context_bytes=420 * MIB,
-    source="NVIDIA A30 Tensor Core GPU datasheet (dense figures)",
+    source="NVIDIA A30 Tensor Core GPU datasheet (dense figures); recalled",
     sources={
         "usable_bytes": f"{TOTAL_MEMORY_IN_MESSAGE} (github.com/google/RB-Modulation/issues/5)",
         "multiprocessors": "3584 CUDA cores, 64 in each, as commonly reported",

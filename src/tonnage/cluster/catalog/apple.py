@@ -26,7 +26,7 @@ M1 = Device(
     gpus_per_node=1,
     network=links.ETHERNET_10,
     context_bytes=100 * MIB,
-    source="Apple M1, technical specifications of the MacBook Air (2020)",
+    source="Apple M1, technical specifications of the MacBook Air (2020); recalled",
     sources={
         "usable_bytes": _WORKING_SET,
         "gpus_per_node": ONE,
@@ -53,7 +53,7 @@ M1_MAX = Device(
     gpus_per_node=1,
     network=links.ETHERNET_10,
     context_bytes=100 * MIB,
-    source="Apple press release of October 2021: M1 Max",
+    source="Apple press release of October 2021: M1 Max; recalled",
     sources={
         "usable_bytes": _WORKING_SET,
         "gpus_per_node": ONE,
@@ -79,7 +79,7 @@ M3_MAX = Device(
     gpus_per_node=1,
     network=links.ETHERNET_10,
     context_bytes=100 * MIB,
-    source="Apple M3 Max, technical specifications of the MacBook Pro (2023)",
+    source="Apple M3 Max, technical specifications of the MacBook Pro (2023); recalled",
     sources={
         "usable_bytes": _WORKING_SET,
         "gpus_per_node": ONE,

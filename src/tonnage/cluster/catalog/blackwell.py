@@ -72,7 +72,7 @@ B100 = Device(
     context_bytes=600 * MIB,
     source=(
         "NVIDIA Blackwell Architecture Technical Brief, HGX B100, an eighth of the system; "
-        "its peaks, with sparsity, are halved"
+        "its peaks, with sparsity, are halved; recalled"
     ),
     sources={
         "usable_bytes": "taken to be that of the B200, whose memory it has",
@@ -139,7 +139,10 @@ B300 = Device(
     gpus_per_node=8,
     network=links.XDR,
     context_bytes=600 * MIB,
-    source="NVIDIA HGX B300 page, an eighth of the system; its peaks, with sparsity, are halved",
+    source=(
+        "NVIDIA HGX B300 page, an eighth of the system; its peaks, with sparsity, are halved;"
+        " recalled"
+    ),
     sources={
         "usable_bytes": f"{TOTAL_MEMORY_IN_MESSAGE}; nvidia-smi shows 275040 MiB",
         "peak": (
@@ -177,7 +180,10 @@ GB300 = Device(
     gpus_per_node=4,
     network=links.XDR,
     context_bytes=600 * MIB,
-    source="NVIDIA GB300 NVL72 page, a 72nd of the rack; its peaks, with sparsity, are halved",
+    source=(
+        "NVIDIA GB300 NVL72 page, a 72nd of the rack; its peaks, with sparsity, are halved; "
+        "recalled"
+    ),
     sources={
         "usable_bytes": TOTAL_MEMORY_IN_MESSAGE,
         "peak": (

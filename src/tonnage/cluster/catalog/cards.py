@@ -35,7 +35,7 @@ A10 = Device(
     gpus_per_node=8,
     network=links.ETHERNET_100_EIGHTH,
     context_bytes=390 * MIB,
-    source="NVIDIA A10 Tensor Core GPU datasheet (dense figures)",
+    source="NVIDIA A10 Tensor Core GPU datasheet (dense figures); recalled",
     sources={
         "usable_bytes": TOTAL_MEMORY_RECALLED,
         "scale_up": PCIE_ONLY,
@@ -94,7 +94,7 @@ A40 = Device(
     gpus_per_node=8,
     network=links.ETHERNET_100_EIGHTH,
     context_bytes=390 * MIB,
-    source="NVIDIA A40 datasheet (dense figures)",
+    source="NVIDIA A40 datasheet (dense figures); recalled",
     sources={
         "usable_bytes": f"{TOTAL_MEMORY_RECALLED}; error correction takes a sixteenth",
         "scale_up": PCIE_ONLY,
@@ -127,7 +127,7 @@ RTX_A6000 = Device(
     gpus_per_node=8,
     network=links.ETHERNET_100_EIGHTH,
     context_bytes=390 * MIB,
-    source="NVIDIA RTX A6000 datasheet; its peaks, with sparsity, are halved",
+    source="NVIDIA RTX A6000 datasheet; its peaks, with sparsity, are halved; recalled",
     sources={
         "usable_bytes": TOTAL_MEMORY_RECALLED,
         "scale_up": PCIE_ONLY,
@@ -165,7 +165,7 @@ L4 = Device(
     gpus_per_node=8,
     network=links.ETHERNET_100_EIGHTH,
     context_bytes=390 * MIB,
-    source="NVIDIA L4 Tensor Core GPU datasheet; its peaks, with sparsity, are halved",
+    source="NVIDIA L4 Tensor Core GPU datasheet; its peaks, with sparsity, are halved; recalled",
     sources={
         "usable_bytes": TOTAL_MEMORY_IN_MESSAGE,
         "scale_up": PCIE_ONLY,
@@ -199,7 +199,7 @@ L40 = Device(
     gpus_per_node=8,
     network=links.ETHERNET_100_EIGHTH,
     context_bytes=390 * MIB,
-    source="NVIDIA L40 GPU datasheet (dense figures)",
+    source="NVIDIA L40 GPU datasheet (dense figures); recalled",
     sources={
         "usable_bytes": TOTAL_MEMORY_RECALLED,
         "scale_up": PCIE_ONLY,
@@ -233,7 +233,7 @@ L40S = Device(
     gpus_per_node=8,
     network=links.ETHERNET_100_EIGHTH,
     context_bytes=390 * MIB,
-    source="NVIDIA L40S GPU datasheet (dense figures)",
+    source="NVIDIA L40S GPU datasheet (dense figures); recalled",
     sources={
         "usable_bytes": TOTAL_MEMORY_IN_MESSAGE,
         "scale_up": PCIE_ONLY,
@@ -267,7 +267,9 @@ RTX_6000_ADA = Device(
     gpus_per_node=8,
     network=links.ETHERNET_100_EIGHTH,
     context_bytes=390 * MIB,
-    source="NVIDIA RTX 6000 Ada Generation datasheet; its peaks, with sparsity, are halved",
+    source=(
+        "NVIDIA RTX 6000 Ada Generation datasheet; its peaks, with sparsity, are halved; recalled"
+    ),
     sources={
         "usable_bytes": TOTAL_MEMORY_RECALLED,
         "scale_up": PCIE_ONLY,
@@ -305,7 +307,7 @@ RTX_PRO_6000 = Device(
     context_bytes=390 * MIB,
     source=(
         "NVIDIA RTX PRO 6000 Blackwell Workstation Edition datasheet; its peaks, with "
-        "sparsity, are halved"
+        "sparsity, are halved; recalled"
     ),
     sources={
         "usable_bytes": TOTAL_MEMORY_IN_MESSAGE,
@@ -354,7 +356,7 @@ RTX_PRO_6000_SERVER = Device(
     context_bytes=390 * MIB,
     source=(
         "NVIDIA RTX PRO 6000 Blackwell Server Edition datasheet; its peaks, with sparsity, "
-        "are halved; it rounds them to whole PFLOPS"
+        "are halved; it rounds them to whole PFLOPS; recalled"
     ),
     sources={
         "usable_bytes": TOTAL_MEMORY_IN_MESSAGE,

@@ -75,7 +75,7 @@ RTX_3070 = Device(
     context_bytes=390 * MIB,
     source=(
         "NVIDIA Ampere GA102 GPU Architecture whitepaper, comparison of GeForce cards (dense "
-        "figures)"
+        "figures); recalled"
     ),
     sources={
         "usable_bytes": TOTAL_MEMORY_RECALLED,
@@ -109,7 +109,7 @@ RTX_3080_TI = Device(
     gpus_per_node=8,
     network=links.ETHERNET_100_EIGHTH,
     context_bytes=390 * MIB,
-    source="NVIDIA GeForce RTX 3080 Ti product page",
+    source="NVIDIA GeForce RTX 3080 Ti product page; recalled",
     sources={
         "usable_bytes": TOTAL_MEMORY_RECALLED,
         "peak": (
@@ -148,7 +148,7 @@ RTX_3090 = Device(
     context_bytes=390 * MIB,
     source=(
         "NVIDIA Ampere GA102 GPU Architecture whitepaper, comparison of GeForce cards (dense "
-        "figures)"
+        "figures); recalled"
     ),
     sources={
         "usable_bytes": TOTAL_MEMORY_RECALLED,
@@ -183,7 +183,7 @@ RTX_4070_TI = Device(
     gpus_per_node=8,
     network=links.ETHERNET_100_EIGHTH,
     context_bytes=390 * MIB,
-    source="NVIDIA Ada GPU Architecture whitepaper, appendices (dense figures)",
+    source="NVIDIA Ada GPU Architecture whitepaper, appendices (dense figures); recalled",
     sources={
         "usable_bytes": TOTAL_MEMORY_RECALLED,
         "peak": FP32_ACCUMULATION,
@@ -217,7 +217,7 @@ RTX_4070_TI_SUPER = Device(
     gpus_per_node=8,
     network=links.ETHERNET_100_EIGHTH,
     context_bytes=390 * MIB,
-    source="NVIDIA GeForce RTX 4070 Ti SUPER product page",
+    source="NVIDIA GeForce RTX 4070 Ti SUPER product page; recalled",
     sources={
         "usable_bytes": TOTAL_MEMORY_RECALLED,
         "peak": (
@@ -255,7 +255,7 @@ RTX_4080 = Device(
     gpus_per_node=8,
     network=links.ETHERNET_100_EIGHTH,
     context_bytes=390 * MIB,
-    source="NVIDIA Ada GPU Architecture whitepaper, appendices (dense figures)",
+    source="NVIDIA Ada GPU Architecture whitepaper, appendices (dense figures); recalled",
     sources={
         "usable_bytes": TOTAL_MEMORY_RECALLED,
         "peak": FP32_ACCUMULATION,
@@ -290,7 +290,7 @@ RTX_5090 = Device(
     gpus_per_node=8,
     network=links.ETHERNET_100_EIGHTH,
     context_bytes=390 * MIB,
-    source="NVIDIA RTX Blackwell GPU Architecture whitepaper, appendix (dense figures)",
+    source="NVIDIA RTX Blackwell GPU Architecture whitepaper, appendix (dense figures); recalled",
     sources={
         "usable_bytes": f"{TOTAL_MEMORY_IN_MESSAGE}: 31.34 to 31.39 GiB over drivers",
         "peak": FP32_ACCUMULATION,
@@ -317,7 +317,7 @@ RTX_5070_LAPTOP = Device(
     gpus_per_node=1,
     network=links.ETHERNET_10,
     context_bytes=390 * MIB,
-    source="NVIDIA GeForce RTX 5070 Laptop GPU page",
+    source="NVIDIA GeForce RTX 5070 Laptop GPU page; recalled",
     sources={
         "usable_bytes": TOTAL_MEMORY_RECALLED,
         "peak": (

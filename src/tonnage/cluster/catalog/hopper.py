@@ -215,7 +215,7 @@ H200_NVL = Device(
     gpus_per_node=8,
     network=links.NDR_HALF,
     context_bytes=530 * MIB,
-    source="NVIDIA H200 Tensor Core GPU datasheet; its peaks, with sparsity, are halved",
+    source="NVIDIA H200 Tensor Core GPU datasheet; its peaks, with sparsity, are halved; recalled",
     sources={
         "usable_bytes": "taken to be that of the SXM part",
         "multiprocessors": "as commonly reported; not in the datasheet",
@@ -272,7 +272,10 @@ GH200 = Device(
     gpus_per_node=4,
     network=links.SLINGSHOT,
     context_bytes=520 * MIB,
-    source="NVIDIA GH200 Grace Hopper Superchip datasheet; its peaks, with sparsity, are halved",
+    source=(
+        "NVIDIA GH200 Grace Hopper Superchip datasheet; its peaks, with sparsity, are halved;"
+        " recalled"
+    ),
     sources={
         "usable_bytes": f"{TOTAL_MEMORY_RECALLED}; nvidia-smi shows 97871 MiB",
         "peak": f"the same as the H100 SXM's: {_WHITEPAPER}",

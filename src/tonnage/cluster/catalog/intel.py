@@ -22,7 +22,7 @@ GAUDI_2 = Device(
     gpus_per_node=8,
     network=links.GAUDI_2_PORTS,
     context_bytes=500 * MIB,
-    source="Intel Gaudi 2 AI accelerator white paper (dense figures)",
+    source="Intel Gaudi 2 AI accelerator white paper (dense figures); recalled",
     sources={
         "usable_bytes": "weak: the limit that torch.hpu.memory_stats shows, recalled",
         "peak": "matrix engines, as the white paper gives them; FP32, TF32 and FP16 are left out",
@@ -49,7 +49,7 @@ GAUDI_3 = Device(
     gpus_per_node=8,
     network=links.GAUDI_3_PORTS,
     context_bytes=500 * MIB,
-    source="Intel Gaudi 3 AI accelerator white paper, HL-325L (dense figures)",
+    source="Intel Gaudi 3 AI accelerator white paper, HL-325L (dense figures); recalled",
     sources={
         "usable_bytes": "weak: the limit that torch.hpu.memory_stats shows, recalled",
         "peak": (

@@ -88,7 +88,7 @@ NVLINK_3 = _nvlink(
 NVLINK_3_A800 = _nvlink(
     "NVLink 3 (8 links)",
     200e9,
-    "NVIDIA A800 datasheet: 400 GB/s, both directions of 8 links",
+    "NVIDIA A800 datasheet: 400 GB/s, both directions of 8 links; recalled",
     "NVLink A800",
 )
 NVLINK_4 = _nvlink(
@@ -113,7 +113,10 @@ NVLINK_5 = _nvlink(
 INFINITY_FABRIC_2_BRIDGE = _as_nvlink(
     "Infinity Fabric (MI210)",
     150e9,
-    "AMD Instinct MI210 datasheet: 3 links of 100 GB/s in both directions, one to each peer",
+    (
+        "AMD Instinct MI210 datasheet: 3 links of 100 GB/s in both directions, one to each "
+        "peer; recalled"
+    ),
     "xGMI MI210",
 )
 INFINITY_FABRIC_2 = _as_nvlink(
@@ -122,7 +125,7 @@ INFINITY_FABRIC_2 = _as_nvlink(
     (
         "AMD Instinct MI250X datasheet: 8 external links of 100 GB/s in both directions, of "
         "which a die has half; the other die of the card is reached at 200 GB/s besides, "
-        "and a node may use some links for its host"
+        "and a node may use some links for its host; recalled"
     ),
     "xGMI MI250X",
 )
@@ -141,14 +144,17 @@ INFINITY_FABRIC_4 = _as_nvlink(
     537.6e9,
     (
         "AMD Instinct MI355X datasheet: 7 links of 153.6 GB/s in both directions, one to each "
-        "peer, so a pair has 76.8 GB/s a direction"
+        "peer, so a pair has 76.8 GB/s a direction; recalled"
     ),
     "xGMI MI350",
 )
 UALINK = _as_nvlink(
     "UALink 200G",
     100e9,
-    "UALink 200G 1.0 specification: one station of 4 lanes of 200 Gb/s; a device may have several",
+    (
+        "UALink 200G 1.0 specification: one station of 4 lanes of 200 Gb/s; a device may have"
+        " several; recalled"
+    ),
     "UALink",
 )
 HCCS = Link(
@@ -174,34 +180,34 @@ UNIFIED_BUS = Link(
 GAUDI_2_LINKS = _network(
     "Gaudi 2 Ethernet, scale-up",
     2100,
-    "Intel Gaudi 2 white paper: 21 of its 24 ports of 100 Gb/s lead to the 7 peers",
+    "Intel Gaudi 2 white paper: 21 of its 24 ports of 100 Gb/s lead to the 7 peers; recalled",
 )
 GAUDI_3_LINKS = _network(
     "Gaudi 3 Ethernet, scale-up",
     4200,
-    "Intel Gaudi 3 white paper: 21 of its 24 ports of 200 Gb/s lead to the 7 peers",
+    "Intel Gaudi 3 white paper: 21 of its 24 ports of 200 Gb/s lead to the 7 peers; recalled",
 )
-ICI_V4 = _ici("v4", 300e9, "Google Cloud TPU v4 documentation: 2400 Gb/s a chip")
-ICI_V5E = _ici("v5e", 200e9, "Google Cloud TPU v5e documentation: 1600 Gb/s a chip")
+ICI_V4 = _ici("v4", 300e9, "Google Cloud TPU v4 documentation: 2400 Gb/s a chip; recalled")
+ICI_V5E = _ici("v5e", 200e9, "Google Cloud TPU v5e documentation: 1600 Gb/s a chip; recalled")
 ICI_V5P = _ici("v5p", 600e9, "Google Cloud TPU v5p documentation: 1200 GB/s, both directions")
 ICI_V6E = _ici("v6e", 400e9, "Google Cloud TPU v6e documentation: 800 GB/s, both directions")
 ICI_V7 = _ici("v7", 600e9, "Google Cloud TPU7x documentation: 1200 GB/s, both directions")
 NEURONLINK_2 = _as_nvlink(
     "NeuronLink-v2",
     192e9,
-    "weak: 384 GB/s a chip, recalled of the Trn1 architecture page and taken as both directions",
+    "AWS Neuron documentation, Trn1 architecture: 384 GB/s a chip, taken as both directions",
 )
 NEURONLINK_3 = _as_nvlink(
     "NeuronLink-v3",
     640e9,
-    "weak: 1.28 TB/s a chip, recalled of the Trainium2 page and taken as both directions",
+    "weak: 1.28 TB/s a chip of Trainium2, as others quote AWS, taken as both directions",
 )
 NEURONLINK_4 = _as_nvlink(
     "NeuronLink-v4",
     1280e9,
     "AWS Neuron documentation, Trainium3 architecture: 2.56 TB/s, taken as both directions",
 )
-THUNDERBOLT_4 = _pcie("Thunderbolt 4", 5e9, "Intel Thunderbolt 4: 40 Gb/s", "Thunderbolt")
+THUNDERBOLT_4 = _pcie("Thunderbolt 4", 5e9, "Intel Thunderbolt 4: 40 Gb/s; recalled", "Thunderbolt")
 
 PCIE_3 = _pcie("PCIe 3.0 x16", 15.75e9, "PCI-SIG: 8 GT/s, 16 lanes, 128b/130b", "PCIe 3", "PCIe3")
 PCIE_4 = _pcie("PCIe 4.0 x16", 31.5e9, "PCI-SIG: 16 GT/s, 16 lanes, 128b/130b", "PCIe 4", "PCIe4")
@@ -222,7 +228,10 @@ NDR_HALF = _network(
     "InfiniBand NDR, half", 200, "assumed: a port of 400 Gb/s for two PCIe cards", "NDR200"
 )
 XDR = _network(
-    "InfiniBand XDR", 800, "NVIDIA DGX B300 datasheet: 8 ports of 800 Gb/s for 8 GPUs", "XDR"
+    "InfiniBand XDR",
+    800,
+    "NVIDIA DGX B300 datasheet: 8 ports of 800 Gb/s for 8 GPUs; recalled",
+    "XDR",
 )
 ROCE_100 = _network("RoCE 100", 100, "one port of 100 Gb/s a device")
 ROCE_200 = _network(
@@ -232,22 +241,32 @@ ROCE_400 = _network(
     "RoCE 400", 400, "assumed: a port of 400 Gb/s for each GPU, as cloud providers offer it", "RoCE"
 )
 SLINGSHOT_HALF = _network(
-    "Slingshot 11, half", 100, "Frontier user guide (OLCF): 4 ports of 200 Gb/s for 8 dies"
+    "Slingshot 11, half",
+    100,
+    "Frontier user guide (OLCF): 4 ports of 200 Gb/s for 8 dies; recalled",
 )
-SLINGSHOT = _network("Slingshot 11", 200, "CSCS Alps: 4 ports of 200 Gb/s for 4 GPUs")
+SLINGSHOT = _network("Slingshot 11", 200, "CSCS Alps: 4 ports of 200 Gb/s for 4 GPUs; recalled")
 EFA_P4D = _network(
-    "EFA (p4d)", 50, "Amazon EC2 p4d.24xlarge: 4 ports of 100 Gb/s for 8 GPUs", "EFA p4de"
+    "EFA (p4d)", 50, "Amazon EC2 p4d.24xlarge: 4 ports of 100 Gb/s for 8 GPUs; recalled", "EFA p4de"
 )
-EFA_P5 = _network("EFA (p5)", 400, "Amazon EC2 p5.48xlarge: 3200 Gb/s for 8 GPUs", "EFA")
-EFA_P5EN = _network("EFA (p5en)", 400, "Amazon EC2 p5en.48xlarge: 3200 Gb/s (EFAv3) for 8 GPUs")
+EFA_P5 = _network("EFA (p5)", 400, "Amazon EC2 p5.48xlarge: 3200 Gb/s for 8 GPUs; recalled", "EFA")
+EFA_P5EN = _network(
+    "EFA (p5en)", 400, "Amazon EC2 p5en.48xlarge: 3200 Gb/s (EFAv3) for 8 GPUs; recalled"
+)
 EFA_TRN1 = _network("EFA (trn1)", 50, "AWS Neuron documentation: trn1.32xlarge, 800 Gb/s for 16")
 EFA_TRN1N = _network("EFA (trn1n)", 100, "AWS Neuron documentation: trn1n, 1600 Gb/s for 16")
-EFA_TRN2 = _network("EFA (trn2)", 200, "Amazon EC2 trn2.48xlarge: 3200 Gb/s (EFAv3) for 16 chips")
+EFA_TRN2 = _network(
+    "EFA (trn2)", 200, "Amazon EC2 trn2.48xlarge: 3200 Gb/s (EFAv3) for 16 chips; recalled"
+)
 GAUDI_2_PORTS = _network(
-    "Gaudi 2 Ethernet, scale-out", 300, "Intel Gaudi 2 white paper: 3 of its 24 ports of 100 Gb/s"
+    "Gaudi 2 Ethernet, scale-out",
+    300,
+    "Intel Gaudi 2 white paper: 3 of its 24 ports of 100 Gb/s; recalled",
 )
 GAUDI_3_PORTS = _network(
-    "Gaudi 3 Ethernet, scale-out", 600, "Intel Gaudi 3 white paper: 3 of its 24 ports of 200 Gb/s"
+    "Gaudi 3 Ethernet, scale-out",
+    600,
+    "Intel Gaudi 3 white paper: 3 of its 24 ports of 200 Gb/s; recalled",
 )
 DCN_25 = _network(
     "TPU data center network, 25 Gb/s",

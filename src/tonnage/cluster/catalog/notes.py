@@ -1,7 +1,8 @@
 """Words about sources that several entries of the catalog share.
 
-A source that begins with "weak:" is recalled, second-hand or taken from a sibling, and no
-document was at hand; one that begins with "assumed:" is a stand-in for what nobody says.
+A source that ends in "recalled" names the document that has the figure; it was written down
+from memory of it or from those who repeat it, and not read again. One that begins with
+"weak:" has no such document; one that begins with "assumed:" stands in for what nobody says.
 """
 
 from __future__ import annotations

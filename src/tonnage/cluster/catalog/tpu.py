@@ -26,7 +26,7 @@ TPU_V4 = Device(
     gpus_per_node=4,
     network=links.DCN_50,
     context_bytes=500 * MIB,
-    source="Google Cloud TPU v4 documentation, per chip",
+    source="Google Cloud TPU v4 documentation, per chip; recalled",
     sources={
         "usable_bytes": "the capacity that XLA names where a program does not fit",
         "multiprocessors": "TensorCores",
@@ -56,7 +56,7 @@ TPU_V5E = Device(
     gpus_per_node=4,
     network=links.DCN_25,
     context_bytes=500 * MIB,
-    source="Google Cloud TPU v5e documentation, per chip",
+    source="Google Cloud TPU v5e documentation, per chip; recalled",
     sources={
         "usable_bytes": "the capacity that XLA names where a program does not fit",
         "multiprocessors": "TensorCores",

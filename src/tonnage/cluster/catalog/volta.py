@@ -82,7 +82,7 @@ V100_PCIE_32GB = Device(
     gpus_per_node=8,
     network=links.EDR_HALF,
     context_bytes=310 * MIB,
-    source=_DATASHEET_PCIE,
+    source=f"{_DATASHEET_PCIE}; recalled",
     sources={
         "usable_bytes": "taken to be that of the SXM2 part with as much memory",
         "multiprocessors": _WHITEPAPER,
@@ -108,7 +108,7 @@ V100_PCIE_16GB = Device(
     gpus_per_node=8,
     network=links.EDR_HALF,
     context_bytes=310 * MIB,
-    source=_DATASHEET_PCIE,
+    source=f"{_DATASHEET_PCIE}; recalled",
     sources={
         "usable_bytes": "taken to be that of the SXM2 part with as much memory",
         "multiprocessors": _WHITEPAPER,
@@ -134,7 +134,7 @@ T4 = Device(
     gpus_per_node=8,
     network=links.ETHERNET_100_EIGHTH,
     context_bytes=310 * MIB,
-    source="NVIDIA T4 Tensor Core GPU datasheet",
+    source="NVIDIA T4 Tensor Core GPU datasheet; recalled",
     sources={
         "usable_bytes": f"{TOTAL_MEMORY_IN_MESSAGE}; error correction takes a sixteenth",
         "bandwidth": "NVIDIA T4 product brief, PB-09256-001; the datasheet rounds to 300 GB/s",

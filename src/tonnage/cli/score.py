@@ -1,0 +1,55 @@
+"""``tonnage score``: predicted beside measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from tonnage.cli.output import JsonFlag, print_json
+
+
+def score(
+    *files: Annotated[Path, Parameter(help="CSV files of measured runs, one row a run.")],
+    rows: Annotated[
+        Path | None,
+        Parameter(help="Write predicted beside measured, row by row, to this CSV file."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Hold the predictor to measured runs: errors by family, fits, and choice of plan."""
+    from tonnage.errors import InputError
+    from tonnage.report.progress import progress
+    from tonnage.report.score import print_scoreboard, write_rows
+    from tonnage.score import read_rows, scoreboard
+    from tonnage.score import score as score_rows
+
+    if not files:
+        raise InputError(
+            field="FILE", value="", problem="is missing", accepted="one or more CSV files"
+        )
+    measured = [row for file in files for row in read_rows(file)]
+    with progress(len(measured), "rows", stream=sys.stderr) as seen:
+        scored = score_rows(measured, seen)
+    board = scoreboard(scored)
+    if rows is not None:
+        write_rows(rows, scored)
+    if as_json:
+        print_json({**dataclasses.asdict(board.pooled), **_others(board)})
+    else:
+        print_scoreboard(board)
+    return 0
+
+
+def _others(board: object) -> dict[str, object]:
+    from tonnage.score import Scoreboard
+
+    assert isinstance(board, Scoreboard)
+    return {
+        "families": {name: dataclasses.asdict(part) for name, part in board.families.items()},
+        "refused": [dataclasses.asdict(refusal) for refusal in board.refused],
+        "unknown_words": board.unknown_words,
+    }

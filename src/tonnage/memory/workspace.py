@@ -1,0 +1,75 @@
+"""Buffers that libraries and stacks keep inside the allocator for as long as a run lasts."""
+
+from __future__ import annotations
+
+from tonnage.algebra import Number, exact_div, largest, sample, total
+from tonnage.arch import Attention, LatentAttention
+from tonnage.dtype import dtype
+from tonnage.ledger import StageLedger, weights_of
+from tonnage.ledger.embedding import token_table
+from tonnage.plan import Setting
+
+MIB = 2**20
+
+
+def matmul_workspace(device: str) -> int:
+    """PyTorch's default workspace for cuBLAS: 32 MiB on sm90, else 8.125 MiB.
+
+    aten/src/ATen/cuda/CUDABlas.cpp; ``CUBLAS_WORKSPACE_CONFIG=:4096:8`` makes it 32 MiB.
+    """
+    return 32 * MIB if device.startswith("sm90") else 8 * MIB + MIB // 8
+
+
+def linear_workspace(device: str) -> int:
+    """Transformer Engine's workspace for cuBLASLt: 32 MiB from sm90 on, else 4 MiB."""
+    old = device in ("sm70", "sm75", "sm80", "sm86", "sm89")
+    return 4 * MIB if old else 32 * MIB
+
+
+def workspaces(setting: Setting, ledger: StageLedger) -> Number:
+    """All of them on one rank of a stage, in bytes."""
+    habits = setting.runtime
+    products = habits.matmul_workspaces * (
+        habits.matmul_workspace or matmul_workspace(setting.device)
+    )
+    linear = habits.linear_workspaces * linear_workspace(setting.device)
+    mask = setting.mbs * setting.seq * exact_div(setting.seq, setting.cp)
+    return (
+        products
+        + linear
+        + placeholder_gradients(setting, ledger)
+        + (mask if habits.attention_mask else 0)
+        + (_score_buffer(setting, ledger) if habits.score_buffer else 0)
+    )
+
+
+def _score_buffer(setting: Setting, ledger: StageLedger) -> Number:
+    """Scores of one layer's unfused attention, written into one buffer by all layers."""
+    heads = largest(
+        layer.mixer.heads
+        for layer in ledger.layers
+        if isinstance(layer.mixer, Attention | LatentAttention)
+    )
+    size = dtype(setting.format).storage(setting.mbs * exact_div(heads, setting.tp))
+    return size * setting.seq * setting.seq
+
+
+def placeholder_gradients(setting: Setting, ledger: StageLedger) -> Number:
+    """Cached placeholders that stand for fused weight gradients, one for each distinct shape.
+
+    Transformer Engine and Megatron keep them for good, in the weights' format: gigabytes
+    where the weights are wide.
+    """
+    if not setting.runtime.placeholder_gradients:
+        return 0
+    shapes = {
+        (weight.name, *map(sample, weight.shape)): weight.shape
+        for operations in ledger.layers.values()
+        for weight in weights_of(operations)
+        if weight.trains and weight.base
+    }
+    numels = [rows * columns for rows, columns in shapes.values()]
+    if ledger.head and setting.plan.lora_rank is None:
+        numels.append(token_table(setting).numel)
+    size = dtype(setting.precision.weights)
+    return total(size.storage(numel) for numel in numels)

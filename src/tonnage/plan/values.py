@@ -1,0 +1,139 @@
+"""What can be a value of a plan's field at all, whatever model and cluster it meets."""
+
+from __future__ import annotations
+
+import typing
+
+from tonnage.errors import InputError, NotModelledError
+from tonnage.plan.plan import Plan
+
+LARGEST = 10**9
+"""No degree, batch or length is past this: a typing error, and a bound on the arithmetic."""
+
+_COUNTS = (
+    "tp",
+    "pp",
+    "vpp",
+    "cp",
+    "ep",
+    "etp",
+    "dp",
+    "hsdp_shard",
+    "mbs",
+    "gbs",
+    "grad_acc",
+    "seq",
+    "first_stage_layers",
+    "last_stage_layers",
+    "lora_rank",
+)
+_WORDS = (
+    "schedule",
+    "optimizer_step",
+    "recompute",
+    "recompute_method",
+    "attention",
+    "moe_dispatcher",
+    "lora_base",
+    "iteration",
+)
+_WORD_LISTS = ("recompute_modules", "lora_targets")
+
+
+def positive(field: str, value: object) -> int:
+    """The value, if it is a whole number that a degree, a batch or a length can be."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST:
+        raise InputError(
+            field=field,
+            value=value,
+            problem="is not a positive whole number",
+            accepted=f"1 to {LARGEST}",
+        )
+    return value
+
+
+def check_values(plan: Plan) -> None:
+    """Refuse what cannot be a value of its field, and what is not accounted for yet.
+
+    Raises:
+        InputError: a value has the wrong type, or is out of its range.
+        NotModelledError: it makes sense, and nothing accounts for it yet.
+    """
+    for name in _COUNTS:
+        if getattr(plan, name) is not None:
+            positive(name, getattr(plan, name))
+    if plan.recompute_num_layers != 0:
+        positive("recompute_num_layers", plan.recompute_num_layers)
+    _check_words(plan)
+    _check_flags(plan)
+    _check_moe_numbers(plan)
+    refused = {
+        "schedule": plan.schedule in ("zero-bubble", "dualpipe", "dualpipev"),
+        "compile": plan.compile,
+        "cuda_graphs": plan.cuda_graphs,
+        "tp_comm_overlap": plan.tp_comm_overlap,
+        "offload_optimizer": plan.offload_optimizer != 0.0,
+        "offload_parameters": plan.offload_parameters,
+        "offload_activations": plan.offload_activations,
+        "moe_dispatcher": plan.moe_dispatcher != "alltoall",
+        "mtp": plan.mtp != 0,
+        "freeze": bool(plan.freeze),
+        "packing": plan.packing,
+    }
+    for name, asked in refused.items():
+        if asked:
+            raise NotModelledError(
+                field=name,
+                value=getattr(plan, name),
+                problem="is not modelled yet",
+                accepted=f"leave {name} out",
+            )
+
+
+def _check_words(plan: Plan) -> None:
+    hints = typing.get_type_hints(Plan)
+    for name in (*_WORDS, *_WORD_LISTS):
+        value = getattr(plan, name)
+        known = choices(hints[name])
+        for word in value if name in _WORD_LISTS else (value,):
+            if word is not None and word not in known:
+                raise InputError(
+                    field=name, value=word, problem="is not known", accepted=", ".join(known)
+                )
+
+
+def _check_flags(plan: Plan) -> None:
+    """Yes or no is True or False; a ZeRO stage is a whole number."""
+    for name, hint in typing.get_type_hints(Plan).items():
+        if hint not in (bool, bool | None):
+            continue
+        value = getattr(plan, name)
+        if not isinstance(value, bool | None):
+            raise InputError(
+                field=name, value=value, problem="is neither yes nor no", accepted="true or false"
+            )
+    if plan.zero is not None and (type(plan.zero) is not int or not 0 <= plan.zero <= 3):
+        raise InputError(
+            field="zero", value=plan.zero, problem="is not a ZeRO stage", accepted="0, 1, 2 or 3"
+        )
+
+
+def choices(hint: object) -> tuple[str, ...]:
+    """Every string that a type made of Literals, unions and tuples allows."""
+    if isinstance(hint, str):
+        return (hint,)
+    return tuple(choice for part in typing.get_args(hint) for choice in choices(part))
+
+
+def _check_moe_numbers(plan: Plan) -> None:
+    for name, least in (("moe_capacity_factor", 0.01), ("moe_imbalance", 1.0)):
+        value = getattr(plan, name)
+        if value is None:
+            continue
+        if not (isinstance(value, int | float) and least <= value <= 1000.0):
+            raise InputError(
+                field=name,
+                value=value,
+                problem="is out of range",
+                accepted=f"{least:g} to 1000",
+            )

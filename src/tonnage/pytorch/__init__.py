@@ -1,0 +1,32 @@
+"""All that imports PyTorch: the dry run.
+
+Importing this room without PyTorch raises `MissingPartError`, which names the extra.
+"""
+
+from tonnage.errors import MissingPartError
+
+try:
+    import torch as _torch  # noqa: F401
+    import transformers as _transformers  # noqa: F401
+except ImportError as error:
+    raise MissingPartError(part=error.name or "torch", extra="torch", purpose="a dry run") from None
+
+from tonnage.pytorch.compare import Comparison, compare
+from tonnage.pytorch.dryrun import DryRun, dry_run
+from tonnage.pytorch.recorder import Recorder, record
+from tonnage.pytorch.trace import Allocation, CollectiveCall, Moment, Trace
+from tonnage.pytorch.user import dry_run_file
+
+__all__ = [
+    "Allocation",
+    "CollectiveCall",
+    "Comparison",
+    "DryRun",
+    "Moment",
+    "Recorder",
+    "Trace",
+    "compare",
+    "dry_run",
+    "dry_run_file",
+    "record",
+]

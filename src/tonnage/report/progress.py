@@ -1,0 +1,34 @@
+"""A progress bar on a terminal's error stream, and nothing anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+
+@contextmanager
+def progress(total: int, unit: str, *, stream: TextIO) -> Iterator[Callable[[], None]]:
+    """Give a function that counts one done; the bar goes when the work is.
+
+    Args:
+        total: how many there are to do.
+        unit: what they are called.
+        stream: where the bar is drawn, if that is a terminal.
+    """
+    if not stream.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn(unit), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(file=stream), transient=True) as bar:
+        task = bar.add_task(unit, total=total)
+        yield lambda: bar.advance(task)

@@ -1,0 +1,85 @@
+"""Plans that a dry run refuses by name, and what the command line prints of others."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from tests.cli.running import run
+from tests.pytorch.models import MODELS
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+
+@pytest.fixture
+def llama(tmp_path: Path) -> str:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(MODELS["llama"]), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("flags", "field"),
+    [
+        ("--runtime fsdp2", "runtime"),
+        ("--optimizer lion", "optimizer"),
+        ("--recompute selective", "recompute"),
+        ("--recompute every-2", "recompute_num_layers"),
+        ("--loss chunked", "loss"),
+        ("--lora-rank 4", "lora_rank"),
+        ("--precision bf16-mixed", "precision"),
+        ("--precision fp8", "precision"),
+    ],
+)
+def test_refused_by_name(llama: str, flags: str, field: str) -> None:
+    done = run("dryrun", llama, *flags.split(), "--json")
+    assert done.code == 2
+    assert done.json()["error"]["field"] == field
+
+
+def test_a_report(llama: str) -> None:
+    done = run("dryrun", llama, "--seq", "32", "--recompute", "full")
+    assert done.code == 0
+    for text in ("Beside the ledger", "saved activations, bytes", "recompute", "Assumed"):
+        assert text in done.out
+    assert done.out.count("equal") == 7
+
+
+def test_json(llama: str) -> None:
+    answer: Mapping[str, Any] = run("dryrun", llama, "--seq", "32", "--json").json()
+    assert answer["schema_version"]
+    assert answer["plan"]["runtime"] == "transformers"
+    exact = [row for row in answer["comparison"] if row["exact"]]
+    assert all(row["dry_run"] == row["ledger"] for row in exact)
+
+
+def test_replicas_are_left_out_and_named(llama: str) -> None:
+    done = run("dryrun", llama, "--seq", "32", "--gpus", "4xH100")
+    assert done.code == 0
+    assert "gradients are not reduced" in " ".join(done.out.split())
+
+
+def test_without_pytorch_the_extra_is_named(llama: str) -> None:
+    real = builtins.__import__
+
+    def absent(name: str, *rest: Any, **more: Any) -> Any:
+        if name == "torch":
+            raise ImportError("no torch", name="torch")
+        return real(name, *rest, **more)
+
+    kept = {name: module for name, module in sys.modules.items() if "tonnage.pytorch" not in name}
+    with (
+        mock.patch.dict(sys.modules, kept, clear=True),
+        mock.patch.object(builtins, "__import__", absent),
+    ):
+        done = run("dryrun", llama, "--seq", "32")
+    assert done.code == 4
+    assert "tonnage[torch]" in done.err
