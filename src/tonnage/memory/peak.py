@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, largest, total, where
+from tonnage.algebra import Number, ceil_div, largest, total, where
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger, loss_bytes
 from tonnage.ledger.embedding import token_table
@@ -13,7 +13,7 @@ from tonnage.ledger.shared import shared_tensors
 from tonnage.memory.activations import kept_by_chunk, transients
 from tonnage.memory.buffers import communication_buffers
 from tonnage.memory.schedule import live_per_chunk
-from tonnage.memory.states import States, sharded, states
+from tonnage.memory.states import States, passing_gradients, sharded, states
 from tonnage.memory.workspace import workspaces
 from tonnage.plan import Setting
 
@@ -79,7 +79,8 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
     buffers = communication_buffers(setting, ledger)
     alive = _live_activations(setting, ledger)
     beside = transients(setting, ledger)
-    early = _early_gradients(setting, held)
+    resting = held.gradients - passing_gradients(setting, ledger)
+    early = _early_gradients(setting, resting)
     fixed = workspaces(setting, ledger)
 
     def instant(
@@ -119,7 +120,7 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
             ),
             instant(
                 "optimizer step",
-                held.gradients,
+                resting,
                 0,
                 temporaries=step_temporaries(setting, ledger, held),
                 stepped=True,
@@ -162,15 +163,15 @@ def _live_losses(setting: Setting) -> Number:
     return setting.grad_acc if setting.plan.schedule == "gpipe" else 1
 
 
-def _early_gradients(setting: Setting, held: States) -> Number:
+def _early_gradients(setting: Setting, gradients: Number) -> Number:
     """Gradients while the first micro-batches are alive.
 
     A persistent buffer is always there. Gradients that appear in backward are there once
     a micro-batch has been through it, which needs a second one to be noticed.
     """
     if setting.runtime.gradient_buffer == "persistent":
-        return held.gradients
-    return where(setting.grad_acc > 1, held.gradients, 0)
+        return gradients
+    return where(setting.grad_acc > 1, gradients, 0)
 
 
 def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Number:
@@ -197,5 +198,9 @@ def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Num
             lambda w: w.numel * dtype(recipe.master or "fp32").bytes if w.trains else 0,
             setting.zero >= 1,
         )
-    copies = setting.runtime.step_copies if setting.zero == 1 else 0
-    return temporaries + where(setting.replicas > 1, copies * held.parameters, 0)
+    if setting.runtime.step_copies and setting.zero == 1:
+        # The shard is copied, too, before it is gathered.
+        copies = setting.runtime.step_copies * held.parameters
+        copies = copies + ceil_div(held.parameters, setting.shard)
+        temporaries = temporaries + where(setting.replicas > 1, copies, 0)
+    return temporaries

@@ -22,6 +22,7 @@ from tonnage.memory.pipe import Pipe, turn
 from tonnage.memory.program import Kind, Program
 from tonnage.memory.schedule import Pass, passes
 from tonnage.memory.states import parameter_bytes
+from tonnage.memory.timeline import Recorder
 from tonnage.memory.units import Units
 from tonnage.plan import Setting
 from tonnage.timing.clocks import Clocks, Costs
@@ -79,6 +80,7 @@ class Replay:
         stage: int,
         costs: Costs,
         policy: Policy | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self.setting = setting
         self.ledger = ledgers[stage]
@@ -95,6 +97,7 @@ class Replay:
         self.gradients: dict[tuple[int, int, str], Block] = {}
         self.lasting: dict[str, list[Block]] = {}
         self.touched: dict[Block, str] = {}
+        self.recorder = recorder
 
     def run(self, steps: int = STEPS) -> Replayed:
         """Play the first steps."""
@@ -112,7 +115,7 @@ class Replay:
 
     def _last(self, name: str, *sizes: int) -> None:
         if name not in self.lasting:
-            self.lasting[name] = [self._take(size) for size in sizes if size]
+            self.lasting[name] = [self._take(size, name) for size in sizes if size]
 
     def _each(self) -> list[Weight]:
         return [weight for weight, count in self.ledger.weights() for _ in range(count)]
@@ -141,7 +144,7 @@ class Replay:
         if recipe.master:
             self._last("masters", flat(recipe.master, 1))
         if setting.runtime.bucket_copy and setting.zero == 0 and int(setting.replicas) > 1:
-            self._last("buckets", *_buckets([int(w.numel) * 2 for w in reversed(trained)]))
+            self._last("buckets", *_buckets(setting, trained))
 
     def _moments(self) -> None:
         """Two tensors a parameter, in the first step."""
@@ -159,12 +162,18 @@ class Replay:
     def _step(self) -> None:
         setting = self.setting
         self.pipe.start(self.clocks.host)
+        if self.recorder is not None:
+            self.recorder.step()
         for one in passes(setting.plan, self.ledger.stage.index, int(setting.grad_acc)):
+            if self.recorder is not None:
+                self.recorder.phase(_phase(one))
             if one.forward:
                 self._forward(one)
             else:
                 self._backward(one)
         self.clocks.drain()  # the loss and the gradients' norm are read
+        if self.recorder is not None:
+            self.recorder.phase("optimizer step")
         self._moments()
         self._update()
         self.clocks.drain()
@@ -176,8 +185,8 @@ class Replay:
             whole = sum(int(parameter_bytes(setting, w)) for w in self._each() if w.trains)
             ranks = int(setting.replicas)
             share = whole // ranks
-            blocks = [self._take(share) for _ in range(ranks + 1)]
-            blocks.append(self._take(share * ranks))
+            blocks = [self._take(share, "gathered copy") for _ in range(ranks + 1)]
+            blocks.append(self._take(share * ranks, "gathered weights"))
             for block in blocks:
                 self._free(block)
         if setting.runtime.gradient_buffer == "in-backward":
@@ -239,7 +248,7 @@ class Replay:
 
     def _receive(self, one: Pass) -> Block:
         """A tensor from the neighbour, which the kernels that follow wait for."""
-        block = self._take(self.message.bytes)
+        block = self._take(self.message.bytes, "received")
         self.touched[block] = "pp"
         self.clocks.send(self.costs.collective(self.message), "pp", arrives=self.pipe.arrives(one))
         if self._waits() and not one.forward and self._before_last():
@@ -266,7 +275,7 @@ class Replay:
         clocks = self.clocks
         for kind, slot, size, cost, touched in program.steps:
             if kind == Kind.TAKE:
-                frame[slot] = self.allocator.malloc(size, now=clocks.host)
+                frame[slot] = self._take(size, slot)
             elif kind == Kind.DROP:
                 self._free(frame.pop(slot))
             elif kind == Kind.RUN:
@@ -286,7 +295,7 @@ class Replay:
     def _weight_gradient(self, key: tuple[int, int, str], size: int) -> None:
         if key[2] == "embedding.weight" and self.ledger.stage.embedding:
             key = (0, 0, key[2])
-        block = self._take(size)
+        block = self._take(size, f"gradient of {key[2]}")
         held = self.setting.precision.accumulation or (
             self.setting.runtime.gradient_buffer == "in-backward"
         )
@@ -295,19 +304,33 @@ class Replay:
         else:
             self._free(block)
 
-    def _take(self, size: int) -> Block:
-        return self.allocator.malloc(size, now=self.clocks.host)
+    def _take(self, size: int, name: str) -> Block:
+        block = self.allocator.malloc(size, now=self.clocks.host)
+        if self.recorder is not None:
+            self.recorder.took(self.clocks.host, name, block)
+        return block
 
     def _free(self, block: Block) -> None:
+        if self.recorder is not None:
+            self.recorder.gave(self.clocks.host, block)
         axis = self.touched.pop(block, None)
         self.allocator.free(block, ready=self.clocks.streams[axis] if axis else 0.0)
 
 
-def _buckets(sizes: list[int]) -> list[int]:
+def _phase(one: Pass) -> str:
+    """A pass as a person reads it."""
+    way = "forward" if one.forward else "backward"
+    return f"{way} of micro-batch {one.microbatch}"
+
+
+def _buckets(setting: Setting, weights: list[Weight]) -> list[int]:
     """Gradients in the order that they arrive, cut into buckets; a larger one is alone."""
+    recipe = setting.precision
+    size = dtype(recipe.weights if recipe.accumulation else recipe.gradients)
     buckets = [0]
-    for size in sizes:
-        if buckets[-1] and buckets[-1] + size > BUCKET:
+    for weight in reversed(weights):
+        each = int(size.storage(weight.numel))
+        if buckets[-1] and buckets[-1] + each > BUCKET:
             buckets.append(0)
-        buckets[-1] += size
+        buckets[-1] += each
     return buckets

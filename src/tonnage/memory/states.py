@@ -41,8 +41,9 @@ def states(setting: Setting, ledger: StageLedger) -> States:
         return lambda weight: weight.numel * each if weight.trains else 0
 
     def gradient(weight: Weight) -> Number:
-        own = dtype(weight.format or recipe.gradients).bytes
-        return trained(own + accumulation)(weight)
+        # What is accumulated elsewhere comes from autograd in the weight's own format.
+        handed = recipe.weights if recipe.accumulation else recipe.gradients
+        return trained(dtype(weight.format or handed).bytes + accumulation)(weight)
 
     return States(
         parameters=sharded(setting, weights, lambda w: parameter_bytes(setting, w), stored),
@@ -52,6 +53,22 @@ def states(setting: Setting, ledger: StageLedger) -> States:
             setting, weights, lambda w: state_bytes(setting, w), setting.zero >= 1
         ),
     )
+
+
+def passing_gradients(setting: Setting, ledger: StageLedger) -> Number:
+    """Gradients that are added to an accumulation buffer at the end of a backward pass.
+
+    They are among a stage's gradients, but not there in between.
+    """
+    recipe = setting.precision
+    if not recipe.accumulation:
+        return 0
+
+    def handed(weight: Weight) -> Number:
+        each = dtype(weight.format or recipe.weights).bytes
+        return weight.numel * each if weight.trains else 0
+
+    return sharded(setting, ledger.weights(), handed, setting.zero >= 2)
 
 
 def sharded(

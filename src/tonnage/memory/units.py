@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -54,8 +55,14 @@ class Units:
         if ledger.embedding:
             chunks[0].insert(0, unit(setting, ledger.embedding, costs, None))
         if ledger.head:
-            chunks[-1].append(unit(setting, (*ledger.head, *loss(setting)), costs, stream))
+            chunks[-1].append(unit(setting, _ending(setting, ledger.head), costs, stream))
         return tuple(map(tuple, chunks))
+
+
+def _ending(setting: Setting, head: Operations) -> Operations:
+    """The head and its loss; one kernel for both makes no logits."""
+    after = loss(setting)
+    return (*head, *after) if after else (*head[:-1], dataclasses.replace(head[-1], outputs=()))
 
 
 def unit(
