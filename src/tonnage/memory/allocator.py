@@ -61,13 +61,11 @@ class Policy:
             of at least this size; None: no limit.
         garbage_collection_threshold: share of the capacity above which unused segments are
             given back before a new one is asked for; None: never.
-        expandable_segments: one growing segment for each pool and stream.
     """
 
     capacity: int | None = None
     max_split_size: int | None = None
     garbage_collection_threshold: float | None = None
-    expandable_segments: bool = False
 
     @staticmethod
     def round(size: int) -> int:
@@ -85,7 +83,7 @@ class Policy:
 
     def splits(self, size: int, rest: int, *, small: bool) -> bool:
         """Whether a block that has ``rest`` to spare over ``size`` is cut."""
-        if small or self.expandable_segments:
+        if small:
             return rest >= ROUND
         return rest > SMALL_REQUEST and (self.max_split_size is None or size < self.max_split_size)
 
@@ -110,12 +108,11 @@ class Block:
         before: its left neighbour in the segment.
         after: its right neighbour in the segment.
         born: the pool's count of requests when it was last freed.
-        mapped: whether there is memory behind it (expandable segments map as they grow).
     """
 
-    __slots__ = ("address", "after", "before", "born", "mapped", "pool", "size", "used")
+    __slots__ = ("address", "after", "before", "born", "pool", "size", "used")
 
-    def __init__(self, address: int, size: int, pool: Pool, *, mapped: bool = True) -> None:
+    def __init__(self, address: int, size: int, pool: Pool) -> None:
         self.address = address
         self.size = size
         self.pool = pool
@@ -123,7 +120,6 @@ class Block:
         self.before: Block | None = None
         self.after: Block | None = None
         self.born = 0
-        self.mapped = mapped
 
     @property
     def whole(self) -> bool:

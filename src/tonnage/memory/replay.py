@@ -305,7 +305,10 @@ class Replay:
             self._free(block)
 
     def _take(self, size: int, name: str) -> Block:
+        retries = self.allocator.retries
         block = self.allocator.malloc(size, now=self.clocks.host)
+        if self.allocator.retries != retries:
+            self.clocks.drain()
         if self.recorder is not None:
             self.recorder.took(self.clocks.host, name, block)
         return block
