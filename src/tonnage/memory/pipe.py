@@ -23,20 +23,39 @@ class Turn:
     backward: float
 
 
-def turn(units: tuple[Unit, ...]) -> Turn:
-    """The larger of what the host and the device need for a stage's passes."""
+@dataclass(frozen=True, kw_only=True)
+class Turns:
+    """A stage's turn: as its host issues it, and as host and device get it done.
+
+    Attributes:
+        host: what the host needs.
+        both: the larger of what host and device need.
+    """
+
+    host: Turn
+    both: Turn
+
+
+def turns(units: tuple[Unit, ...]) -> Turns:
+    """How long a stage's passes take."""
     back = [unit.again for unit in units if unit.again] + [unit.backward for unit in units]
-    return Turn(forward=_seconds([unit.forward for unit in units]), backward=_seconds(back))
+    forward = _seconds([unit.forward for unit in units])
+    backward = _seconds(back)
+    return Turns(
+        host=Turn(forward=forward[0], backward=backward[0]),
+        both=Turn(forward=max(forward), backward=max(backward)),
+    )
 
 
-def _seconds(programs: list[Program]) -> float:
+def _seconds(programs: list[Program]) -> tuple[float, float]:
+    """Seconds of the host and of the device."""
     host = device = 0.0
     for program in programs:
         for step in program.steps:
             if step.kind in (Kind.RUN, Kind.SEND):
                 host += step.cost.host
                 device += step.cost.device
-    return max(host, device)
+    return host, device
 
 
 class Pipe:

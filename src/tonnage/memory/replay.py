@@ -18,7 +18,7 @@ from tonnage.ledger.layer import layer_input
 from tonnage.ledger.operation import Collective
 from tonnage.ledger.optimizer import state_bytes
 from tonnage.memory.allocator import Allocator, Block, OutOfMemoryError, Policy
-from tonnage.memory.pipe import Pipe, turn
+from tonnage.memory.pipe import Pipe, turns
 from tonnage.memory.program import Kind, Program
 from tonnage.memory.schedule import Pass, passes
 from tonnage.memory.states import parameter_bytes
@@ -89,8 +89,9 @@ class Replay:
         self.clocks = Clocks(agreed=costs.blocking)
         units = Units(setting, costs)
         self.chunks = units.chunks(self.ledger)
-        turns = tuple(turn(sum(units.chunks(ledger), ())) for ledger in ledgers)
-        self.pipe = Pipe(setting, stage, turns)
+        around = [turns(sum(units.chunks(ledger), ())) for ledger in ledgers]
+        self.pipe = Pipe(setting, stage, tuple(each.both for each in around))
+        self.hosts = Pipe(setting, stage, tuple(each.host for each in around))
         self.message = self._message()
         self.frames: dict[tuple[int, int, int], Frame] = {}
         self.outputs: dict[tuple[int, int], Block] = {}
@@ -162,6 +163,7 @@ class Replay:
     def _step(self) -> None:
         setting = self.setting
         self.pipe.start(self.clocks.host)
+        self.hosts.start(self.clocks.host)
         if self.recorder is not None:
             self.recorder.step()
         for one in passes(setting.plan, self.ledger.stage.index, int(setting.grad_acc)):
@@ -213,7 +215,7 @@ class Replay:
         if block is not None:
             self.outputs[one.chunk, one.microbatch] = block
             self._send(block)
-            self.pipe.sent(one, self.clocks.main)
+            self._sent(one)
             if self._waits() and not self._before_last():
                 self.clocks.drain()
 
@@ -236,7 +238,7 @@ class Replay:
                 self._free(left)
         if block is not None:
             self._send(block)
-        self.pipe.sent(one, self.clocks.main)
+        self._sent(one)
         self._discard(block)
         self._discard(output)
         if self.setting.precision.accumulation:
@@ -252,7 +254,7 @@ class Replay:
         self.touched[block] = "pp"
         self.clocks.send(self.costs.collective(self.message), "pp", arrives=self.pipe.arrives(one))
         if self._waits() and not one.forward and self._before_last():
-            self.clocks.wait(self.clocks.streams["pp"])
+            self.clocks.wait(self.hosts.arrives(one))
         self.clocks.join("pp")
         return block
 
@@ -266,6 +268,10 @@ class Replay:
     def _message(self) -> Collective:
         stream = layer_input(self.setting)
         return Collective(kind="send", axis="pp", bytes=int(stream.bytes), phase="forward")
+
+    def _sent(self, one: Pass) -> None:
+        self.pipe.sent(one, self.clocks.main)
+        self.hosts.sent(one, self.clocks.host)
 
     def _send(self, block: Block) -> None:
         self.touched[block] = "pp"

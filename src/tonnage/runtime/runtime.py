@@ -89,8 +89,9 @@ class Runtime:
         linear_workspaces: Transformer Engine's own, of 32 MiB on sm90 and later, else 4 MiB.
         blocking_collectives: the host waits for each collective to finish (a debugging switch
             of torch.distributed, some transports): ``no``, ``yes``, or ``pipelines-across-nodes``.
-        pipeline_host: between stages the host is ``free`` to run ahead, or ``waits``: for an
-            activation to leave, and for a gradient from the last stage to come.
+        pipeline_host: between stages the host is ``free`` to run ahead, or ``waits``: before the
+            last stage, until that one's host has issued the gradient; elsewhere, until an
+            activation has left.
         reserved: what the allocator holds is a ``share`` over the tensors, or found by a
             ``replay`` of the allocations (`tonnage.memory.replay`).
         pipeline_split: stages hold equally many layers (``even``) or cost the same
