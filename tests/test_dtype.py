@@ -74,6 +74,46 @@ def test_range_and_resolution(name: str, largest: float, epsilon: float | None) 
 
 
 @pytest.mark.parametrize(
+    ("name", "element"),
+    [
+        ("fp32", "float32"),
+        ("fp16", "float16"),
+        ("bf16", "bfloat16"),
+        ("fp8_e4m3", "float8_e4m3fn"),
+        ("fp8_e5m2", "float8_e5m2"),
+        ("mxfp8", "float8_e4m3fn"),
+        ("mxfp6", "float6_e2m3fn"),
+        ("mxfp4", "float4_e2m1fn"),
+        ("nvfp4", "float4_e2m1fn"),
+    ],
+)
+def test_every_figure_is_that_of_ml_dtypes(name: str, element: str) -> None:
+    found = pytest.importorskip("ml_dtypes").finfo(element)
+    entry = dtype(name)
+    assert entry.largest == float(found.max)
+    assert entry.smallest_normal == float(found.smallest_normal)
+    assert entry.smallest_subnormal == float(found.smallest_subnormal)
+    assert entry.epsilon == float(found.eps)
+    assert (entry.exponent, entry.mantissa) == (found.nexp, found.nmant)
+
+
+@pytest.mark.parametrize(
+    ("name", "smallest"),
+    [("fp16", 2.0**-24), ("tf32", 2.0**-136), ("fp8_e4m3", 2.0**-9), ("int8", None), ("nf4", None)],
+)
+def test_the_smallest_number(name: str, smallest: float | None) -> None:
+    assert dtype(name).smallest_subnormal == smallest
+
+
+@pytest.mark.parametrize(
+    ("name", "bits"),
+    [("mxfp8", 8.25), ("mxfp6", 6.25), ("mxfp4", 4.25), ("nvfp4", 4.5), ("bf16", 16), ("int4", 4)],
+)
+def test_effective_bits_have_the_share_of_a_scale(name: str, bits: float) -> None:
+    assert dtype(name).effective_bits == bits
+
+
+@pytest.mark.parametrize(
     ("alias", "name"),
     [
         ("float32", "fp32"),

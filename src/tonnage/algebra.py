@@ -10,7 +10,9 @@ symbol if somebody has already imported them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 Number: TypeAlias = Any
@@ -60,8 +62,27 @@ def minimum(left: Number, right: Number) -> Number:
     return _choose(left, right, array="minimum", symbol="Min", scalar=min)
 
 
+_VALUES: ContextVar[Mapping[Any, Any] | None] = ContextVar("values", default=None)
+
+
+@contextmanager
+def decided_by(values: Mapping[Any, Any]) -> Iterator[None]:
+    """Inside, conditions on symbols and maxima of them take the branch that values decide.
+
+    For explaining one plan: a formula without the branches that the plan does not take.
+    """
+    token = _VALUES.set(values)
+    try:
+        yield
+    finally:
+        _VALUES.reset(token)
+
+
 def maximum(left: Number, right: Number) -> Number:
     """The larger of two, element by element."""
+    values = _VALUES.get()
+    if values is not None and (is_symbol(left) or is_symbol(right)):
+        return max(left, right, key=lambda side: _valued(side, values))
     return _choose(left, right, array="maximum", symbol="Max", scalar=max)
 
 
@@ -73,6 +94,10 @@ def where(condition: Number, yes: Number, no: Number) -> Number:
         return np.where(condition, yes, no)
     if is_symbol(condition) and not isinstance(condition, bool):
         import sympy
+
+        values = _VALUES.get()
+        if values is not None:
+            return yes if condition.xreplace(values) else no
 
         return sympy.Piecewise((yes, condition), (no, True))
     return yes if condition else no
@@ -105,6 +130,10 @@ def sample(value: Number) -> Number:
     Widths of one model that a column of degrees divides differ everywhere or nowhere.
     """
     return int(value.flat[0]) if is_array(value) else value
+
+
+def _valued(side: Number, values: Mapping[Any, Any]) -> Number:
+    return side.xreplace(values) if is_symbol(side) else side
 
 
 def _choose(left: Number, right: Number, *, array: str, symbol: str, scalar: Any) -> Number:

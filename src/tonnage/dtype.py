@@ -7,6 +7,7 @@ Microscaling Formats" (MX, version 1.0).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -64,6 +65,11 @@ class DType:
         return stored + ceil_div(ceil_div(elements, self.block) * self.scale_bits, 8)
 
     @property
+    def effective_bits(self) -> float:
+        """Bits of one element with its share of the block's scale: 4.25 for MXFP4."""
+        return 8.0 * self.bytes
+
+    @property
     def epsilon(self) -> float | None:
         """The distance from 1 to the next larger number; None for NF4, which has no 1 + x."""
         if self.name == "nf4":
@@ -77,10 +83,31 @@ class DType:
             return 1.0
         if not self.exponent:
             return float(2 ** (self.bits - 1) - 1)
-        bias = 2 ** (self.exponent - 1) - 1
-        top = 2**self.exponent - 1 - bias - (self.specials == "ieee")
+        top = 2**self.exponent - 1 - self._bias - (self.specials == "ieee")
         lost = 2 if self.specials == "nan" else 1
         return float((2 - lost * 2.0**-self.mantissa) * 2.0**top)
+
+    @property
+    def overflows_at(self) -> float:
+        """From here on what is rounded to nearest is more than the largest element."""
+        top = math.frexp(self.largest)[1] - 1
+        half = 2.0 ** (top - self.mantissa - 1) if self.exponent else 0.5
+        return self.largest + half
+
+    @property
+    def smallest_normal(self) -> float | None:
+        """The smallest positive element with the whole mantissa; None where none is floating."""
+        return float(2.0 ** (1 - self._bias)) if self.exponent else None
+
+    @property
+    def smallest_subnormal(self) -> float | None:
+        """The smallest positive element: what is less than half of it becomes 0."""
+        normal = self.smallest_normal
+        return None if normal is None else normal * 2.0**-self.mantissa
+
+    @property
+    def _bias(self) -> int:
+        return int(2 ** (self.exponent - 1) - 1)
 
 
 DTYPES: tuple[DType, ...] = (

@@ -24,7 +24,7 @@ def facts(architecture: Architecture) -> Architecture:
 
 def test_names_are_short_and_lower_case() -> None:
     names = catalog_names()
-    assert len(names) >= 24
+    assert len(names) >= 85
     assert all(name == name.lower().strip() and "/" not in name for name in names)
 
 
@@ -79,6 +79,20 @@ def test_real_files_are_read_or_refused_by_name(path: Path) -> None:
         ("qwen3-32b", "Qwen--Qwen3-32B_config.json"),
         ("qwen3-30b-a3b", "Qwen--Qwen3-30B-A3B_config.json"),
         ("qwen3-235b-a22b", "Qwen--Qwen3-235B-A22B_config.json"),
+        ("deepseek-v4-flash", "sgl-project--DeepSeek-V4-Flash-FP8_config.json"),
+        ("deepseek-v4-pro", "deepseek-ai--DeepSeek-V4-Pro_config.json"),
+        ("gemma-4-26b-a4b", "google--gemma-4-26B-A4B_config.json"),
+        ("glm-5", "zai-org--GLM-5_config.json"),
+        ("glm-5.2", "zai-org--GLM-5.2_config.json"),
+        ("gpt-oss-120b", "openai--gpt-oss-120b_config.json"),
+        ("kimi-k2.5", "moonshotai--Kimi-K2.5_config.json"),
+        ("mimo-7b", "XiaomiMiMo--MiMo-7B-Base_config.json"),
+        ("mimo-v2-flash", "XiaomiMiMo--MiMo-V2-Flash_config.json"),
+        ("minimax-m2.5", "MiniMaxAI--MiniMax-M2.5_config.json"),
+        ("minimax-m3", "MiniMaxAI--MiniMax-M3_config.json"),
+        ("qwen3-vl-8b", "Qwen--Qwen3-VL-8B-Instruct_config.json"),
+        ("qwen3-vl-30b-a3b", "Qwen--Qwen3-VL-30B-A3B-Instruct_config.json"),
+        ("step-3.7-flash", "stepfun-ai--Step-3.7-Flash-FP8_config.json"),
         ("qwen3.5-35b-a3b", "Qwen--Qwen3.5-35B-A3B_config.json"),
         ("qwen3.5-397b-a17b", "Qwen--Qwen3.5-397B-A17B_config.json"),
         ("nemotron-h-56b", "nvidia--Nemotron-H-56B-Base-8K_config.json"),

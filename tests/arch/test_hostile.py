@@ -18,7 +18,9 @@ from tonnage.arch.config import parse_config
 from tonnage.arch.families import FAMILIES
 from tonnage.errors import TonnageError
 
-SEEDS = [dict(entry.config) for entry in catalog.entries().values()]
+SEEDS: list[dict[str, Any]] = [dict(entry.config) for entry in catalog.entries().values()]
+NESTED = [seed for seed in SEEDS if any(isinstance(value, dict) for value in seed.values())]
+LISTED = [seed for seed in SEEDS if any(isinstance(value, list) for value in seed.values())]
 KEYS = sorted({key for seed in SEEDS for key in seed} | {"layer_types", "architectures"})
 
 
@@ -84,17 +86,26 @@ def test_keys_removed_and_retyped(
     survives(lambda: read_config(config, name="hostile"))
 
 
-@settings(max_examples=200, deadline=2000)
-@given(
-    part=st.sampled_from(["text_config", "vision_config"]),
-    changed=st.dictionaries(st.sampled_from(KEYS), ODD, max_size=4),
-)
-def test_nested_keys_retyped(part: str, changed: dict[str, Any]) -> None:
-    config = catalog.entries()["gemma-3-27b"].config
-    inner = config[part]
-    assert isinstance(inner, dict)
-    hostile = {**config, part: {**inner, **changed}}
-    survives(lambda: read_config(hostile, name="hostile"))
+@settings(max_examples=600, deadline=2000)
+@given(data=st.data())
+def test_nested_keys_removed_and_retyped(data: st.DataObject) -> None:
+    config = data.draw(st.sampled_from(NESTED))
+    part = data.draw(st.sampled_from([key for key in config if isinstance(config[key], dict)]))
+    names = st.sampled_from(sorted({*config[part], *KEYS}))
+    removed = data.draw(st.sets(names, max_size=2))
+    changed = data.draw(st.dictionaries(names, ODD, max_size=3))
+    inner = {k: v for k, v in {**config[part], **changed}.items() if k not in removed}
+    survives(lambda: read_config({**config, part: inner}, name="hostile"))
+
+
+@settings(max_examples=400, deadline=2000)
+@given(data=st.data())
+def test_lists_of_layers_cut_and_filled_with_junk(data: st.DataObject) -> None:
+    config = data.draw(st.sampled_from(LISTED))
+    key = data.draw(st.sampled_from([key for key in config if isinstance(config[key], list)]))
+    items = list(config[key])[: data.draw(st.integers(0, len(config[key])))]
+    items += data.draw(st.lists(ODD, max_size=3))
+    survives(lambda: read_config({**config, key: items}, name="hostile"))
 
 
 @settings(max_examples=200, deadline=2000)

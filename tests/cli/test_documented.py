@@ -58,6 +58,7 @@ def _output(command: str, shown: list[str]) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_pages_show_what_commands_print(page: Path) -> None:
     pytest.importorskip("sympy")
+    pytest.importorskip("ml_dtypes")
     text = page.read_text(encoding="utf-8")
     assert refreshed(text) == text
 

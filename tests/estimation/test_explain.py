@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 
 import pytest
 
 from tests.plan.strategies import DEEPSEEK, DENSE, GPT, HYBRID, MIXTURE, cluster
-from tonnage.arch import Architecture
+from tonnage.arch import MLP, Architecture
 from tonnage.errors import InputError
 from tonnage.estimation import Explanation, estimate, explain
 from tonnage.memory import CATEGORIES
 from tonnage.plan import Plan
 from tonnage.quantity import format_bytes, format_flops
+
+NARROW = dataclasses.replace(
+    DENSE.layers[0], mlp=MLP(intermediate=96, gated=True, activation="silu")
+)
+UNLIKE = dataclasses.replace(DENSE, layers=(*DENSE.layers[:3], *[NARROW] * 5))
+"""Interleaved chunks of it hold different layers."""
 
 RUNS: dict[str, tuple[Architecture, Plan, int]] = {
     "gpt": (GPT, Plan(seq=128, attention="eager"), 1),
@@ -24,13 +31,10 @@ RUNS: dict[str, tuple[Architecture, Plan, int]] = {
     "adapters": (DENSE, Plan(tp=2, seq=128, lora_rank=4, lora_base="nf4"), 2),
     "mixture": (MIXTURE, Plan(tp=2, ep=4, etp=1, dp=4, seq=128, optimizer="muon"), 8),
     "latent": (DEEPSEEK, Plan(tp=2, pp=2, ep=2, dp=2, seq=128), 8),
+    "rounds": (UNLIKE, Plan(pp=2, vpp=2, seq=128, grad_acc=4), 2),
 }
 
-# Every row of two models, and the row with the most terms of two more.
-MEMORY = [
-    *((name, row) for name in ("gpt", "stages") for row in CATEGORIES),
-    *((name, "activations") for name in ("zero 3", "windowed")),
-]
+MEMORY = [(name, row) for name in RUNS for row in CATEGORIES]
 
 
 @pytest.mark.parametrize(("name", "row"), MEMORY)

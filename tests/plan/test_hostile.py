@@ -102,3 +102,22 @@ def test_any_numbers_resolve_or_are_refused(fields: dict[str, Any], gpus: int, m
     assert all(getattr(plan, name) == value for name, value in fields.items())
     assert sum(len(stage.layers) for stage in resolved.stages) == len(model.layers)
     assert None not in (plan.sp, plan.etp, plan.zero, plan.precision, plan.seq, plan.schedule)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *({name: 5} for name in ("runtime", "optimizer", "precision", "weights_dtype", "loss")),
+        *({name: None} for name in ("tp", "mbs", "runtime", "optimizer")),
+        *({name: None} for name in ("recompute_modules", "lora_targets", "habits")),
+        {"habits": ("x",)},
+        {"habits": (("loss", 5),)},
+        {"moe_imbalance": True},
+        {"moe_capacity_factor": "2"},
+    ],
+    ids=str,
+)
+def test_a_value_of_the_wrong_type_is_one_error(fields: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as caught:
+        resolve(Plan(**fields), DENSE, cluster(1))
+    assert next(iter(fields)) in caught.value.field

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.plan.strategies import layer, model, runs
+from tests.plan.strategies import DENSE, cluster, layer, model, runs
 from tonnage.arch import MLP, Architecture, Layer
 from tonnage.errors import InputError
 from tonnage.plan import Plan, resolve
@@ -101,3 +101,16 @@ def test_a_long_list_of_divisors_keeps_both_ends() -> None:
     text = divisors_text(5040)
     assert text.startswith("1, 2, 3, 4, 5, 6, 7, 8, …, ")
     assert text.endswith("or 5040")
+
+
+@pytest.mark.parametrize("field", ["first_stage_layers", "last_stage_layers"])
+def test_one_stage_has_all_layers(field: str) -> None:
+    fields: dict[str, Any] = {field: 1}
+    with pytest.raises(InputError, match=field):
+        resolve(Plan(**fields), DENSE, cluster(1))
+
+
+def test_a_counted_end_is_not_counted_twice() -> None:
+    plan = Plan(pp=2, first_stage_layers=3, account_for_embedding=True)
+    with pytest.raises(InputError, match="first_stage_layers"):
+        resolve(plan, DENSE, cluster(2))

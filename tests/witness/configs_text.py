@@ -277,3 +277,26 @@ def gemma4_text(draw: st.DrawFn) -> Config:
             "moe_intermediate_size": draw(WIDTH),
         }
     return config
+
+
+@st.composite
+def bert(draw: st.DrawFn) -> Config:
+    config: Config = draw(grouped("bert", type_vocab_size=SMALL))
+    del config["num_key_value_heads"]
+    return {**config, "tie_word_embeddings": True, "pad_token_id": 0}
+
+
+@st.composite
+def t5(draw: st.DrawFn) -> Config:
+    return {
+        "model_type": "t5",
+        "d_model": draw(WIDTH),
+        "d_kv": draw(WIDTH),
+        "d_ff": draw(WIDTH),
+        "num_heads": draw(SMALL),
+        "num_layers": draw(LAYERS),
+        "num_decoder_layers": draw(st.none() | LAYERS),
+        "relative_attention_num_buckets": draw(SMALL) * 2,
+        "feed_forward_proj": draw(st.sampled_from(["relu", "gated-gelu"])),
+        "vocab_size": draw(VOCAB),
+    }

@@ -200,3 +200,21 @@ def gemma4(draw: st.DrawFn) -> Config:
         "position_embedding_size": draw(SMALL),
     }
     return nested(text, vision, "gemma4")
+
+
+@st.composite
+def vit(draw: st.DrawFn) -> Config:
+    heads, patch = draw(SMALL), draw(SMALL)
+    labels = draw(st.none() | st.integers(3, 9))
+    return {
+        "model_type": "vit",
+        "hidden_size": heads * draw(WIDTH),
+        "intermediate_size": draw(WIDTH),
+        "num_attention_heads": heads,
+        "num_hidden_layers": draw(LAYERS),
+        "image_size": patch * draw(SMALL),
+        "patch_size": patch,
+        "num_channels": draw(SMALL),
+        "qkv_bias": draw(FLAG),
+        **({} if labels is None else {"id2label": {i: str(i) for i in range(labels)}}),
+    }

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 import sympy
 
+from tests.plan.strategies import MIXTURE, cluster
 from tests.witness.symbolic import B, H, S, T, gpt, setting
+from tonnage.arch import MoE
 from tonnage.cluster import parse_cluster
+from tonnage.estimation import estimate
 from tonnage.ledger import Collective, layer_operations, stage_ledgers, whole, whole_stage
 from tonnage.ledger.data_parallel import data_parallel_collectives
 from tonnage.mesh import Axis
@@ -145,3 +148,17 @@ def test_ring_attention_passes_keys_and_values_to_every_other_rank() -> None:
     assert {each.kind for each in sends.values()} == {"send"}
     assert sympy.simplify(sends["forward"].bytes - once) == 0
     assert sympy.simplify(sends["backward"].bytes - 2 * once) == 0
+
+
+@pytest.mark.parametrize("runtime", ["megatron", "nanotron"])
+def test_experts_exchange_tokens_under_every_runtime(runtime: str) -> None:
+    """Dispatch and combine, forward and backward, each ``(ep - 1)/ep`` of all token copies."""
+    plan = Plan(runtime=runtime, ep=4, etp=1, seq=128, zero=0)
+    answer = estimate(MIXTURE, plan, cluster(4))
+    sent = [part for part in answer.communication if part.axis == "ep"]
+    assert [part.kind for part in sent] == ["all_to_all"]
+    mixtures = sum(isinstance(layer.mlp, MoE) for layer in MIXTURE.layers)
+    experts = next(layer.mlp for layer in MIXTURE.layers if isinstance(layer.mlp, MoE))
+    once = 128 * experts.top_k * MIXTURE.hidden * 2 * 3 // 4
+    assert sent[0].count == 4 * mixtures
+    assert sent[0].bytes_per_rank == 4 * mixtures * once

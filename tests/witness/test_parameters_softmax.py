@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,44 +12,25 @@ from hypothesis import strategies as st
 from tests.witness import configs_text as text
 from tests.witness import configs_vision as vision
 from tests.witness.configs_text import FULL, SLIDING, SMALL, listed
-from tests.witness.test_parameters import FLAG, WIDTH, WINDOW, Config, build, grouped, routed
-from tonnage.arch import Architecture, read_config
+from tests.witness.test_parameters import (
+    FLAG,
+    WIDTH,
+    WINDOW,
+    Config,
+    agrees,
+    build,
+    grouped,
+    routed,
+)
+from tonnage.arch import read_config
 from tonnage.ledger import parameters
 
 CASES = Path(__file__).parents[3] / "shared" / "cases" / "configs"
 FILES = sorted(path for path in CASES.glob("*_config.json") if "hf_quant" not in path.name)
 
-SAME_CLASS = {
-    "deepseek_ref": "deepseek_v4",
-    "kimi_k2": "deepseek_v3",
-    "mimo": "qwen2",
-    "minimax_m3": "minimax_m3_vl_text",
-}
-"""Families without a class of their own in transformers, and the class that reads their keys."""
-
-EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
-CHOSEN = ("top_k_experts", "num_experts_per_tok")
-
-
-def counted(config: Mapping[str, Any]) -> tuple[int, int]:
-    """Parameters of the model that transformers builds, and those that one token meets."""
-    keys = dict(config)
-    keys["model_type"] = SAME_CLASS.get(keys["model_type"], keys["model_type"])
-    model = build(keys)
-    inner = model.config.get_text_config()
-    total = sum(weight.numel() for weight in model.parameters())
-    routed = sum(weight.numel() for name, weight in model.named_parameters() if ".experts." in name)
-    experts = next((getattr(inner, key) for key in EXPERTS if getattr(inner, key, None)), 1)
-    chosen = next((getattr(inner, key) for key in CHOSEN if getattr(inner, key, None)), 1)
-    return total, total - routed // experts * (experts - chosen)
-
-
-def agrees(config: Mapping[str, Any], architecture: Architecture) -> None:
-    count = parameters(architecture)
-    assert (count.total, count.active) == counted(config)
-
 
 SOFTMAX: dict[str, st.SearchStrategy[Config]] = {
+    "bert": text.bert(),
     "bloom": text.bloom(),
     "cohere": grouped("cohere", attention_bias=FLAG, use_qk_norm=FLAG),
     "cohere2": listed(grouped("cohere2", attention_bias=FLAG), FULL, SLIDING),
@@ -104,6 +83,8 @@ SOFTMAX: dict[str, st.SearchStrategy[Config]] = {
     "smollm3": grouped("smollm3", attention_bias=FLAG, mlp_bias=FLAG, pad_token_id=st.just(0)),
     "starcoder2": grouped("starcoder2", use_bias=FLAG, sliding_window=WINDOW),
     "step3p7": vision.step3p7(),
+    "t5": text.t5(),
+    "vit": vision.vit(),
 }
 
 

@@ -16,7 +16,7 @@ from tonnage.arch.recurrent import (
     Recurrent,
     ShortConvolution,
 )
-from tonnage.arch.vision import VisionTower
+from tonnage.arch.vision import Patches, VisionTower
 
 __all__ = [
     "CENTRED_RMSNORM",
@@ -38,6 +38,7 @@ __all__ = [
     "Mixer",
     "MoE",
     "Norm",
+    "Patches",
     "Recurrent",
     "ShortConvolution",
     "VisionTower",

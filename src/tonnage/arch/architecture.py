@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tonnage.arch.feed_forward import MoE
 from tonnage.arch.layer import Layer
 from tonnage.arch.norm import Norm
-from tonnage.arch.vision import VisionTower
+from tonnage.arch.vision import Patches, VisionTower
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +45,13 @@ class Architecture:
             a plain residual.
         per_layer_vocab: rows of a second token embedding, which feeds every layer an input
             of its own (Gemma 4); 0: there is none.
+        token_types: rows of a table of segment embeddings (BERT).
+        head_transform: a dense layer with an activation and a LayerNorm before the output
+            projection (BERT).
+        patches: what takes the place of the token embedding in an image model, whose
+            ``vocab`` is the number of labels; None: tokens.
+        encoder: the layers of an encoder that the decoder attends to (T5); none: ().
+        encoder_norm: the norm behind them, or None.
         vision: the image encoder, or None.
         source: where the facts come from.
     """
@@ -67,12 +74,24 @@ class Architecture:
     mtp: Layer | None = None
     streams: int = 0
     per_layer_vocab: int = 0
+    token_types: int = 0
+    head_transform: bool = False
+    patches: Patches | None = None
+    encoder: tuple[Layer, ...] = ()
+    encoder_norm: Norm | None = None
     vision: VisionTower | None = None
     source: str = ""
 
     def kinds(self) -> dict[Layer, int]:
         """Each distinct layer and how often it occurs, in order of first appearance."""
         return dict(Counter(self.layers))
+
+    @property
+    def only_counted(self) -> str:
+        """Why a run of it is not modelled, though its parameters are counted; else empty."""
+        if self.encoder:
+            return "an encoder and a decoder, whose sequences differ in length"
+        return "a model of images, which no sequence length describes" if self.patches else ""
 
     @property
     def has_indexer(self) -> bool:

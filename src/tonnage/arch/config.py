@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.arch.architecture import Architecture
-from tonnage.arch.families import FAMILIES
+from tonnage.arch.families import ENCODER_DECODERS, FAMILIES
 from tonnage.arch.keys import Keys, printable
 from tonnage.errors import InputError, NotModelledError
 
@@ -46,7 +46,7 @@ def read_config(config: Mapping[str, object], *, name: str, source: str = "") ->
         )
     keys = Keys(values=config)
     family = _family(keys)
-    _refuse_other_models(keys)
+    _refuse_other_models(keys, family)
     return replace(FAMILIES[family](keys), name=name, family=family, source=source)
 
 
@@ -106,9 +106,9 @@ def _nearest(family: str) -> str:
     return f"one of {len(FAMILIES)} families, such as {', '.join(near)}"
 
 
-def _refuse_other_models(keys: Keys) -> None:
+def _refuse_other_models(keys: Keys, family: str) -> None:
     """A family's key can also head a model that is not a causal language model."""
-    if keys.flag("is_encoder_decoder", default=False):
+    if keys.flag("is_encoder_decoder", default=False) and family not in ENCODER_DECODERS:
         keys.refuse("is_encoder_decoder", problem="is not modelled", accepted="false")
     classes = keys.values.get("architectures")
     for cls in classes if isinstance(classes, list | tuple) else ():

@@ -172,6 +172,17 @@ class Keys:
             self.fail(name, value, problem="is not an object", accepted="an object")
         return Keys(values=value, path=f"{self.path}.{name}")
 
+    def only_classes(self, *accepted: str) -> None:
+        """Refuse a file whose ``architectures`` names a class that is none of these."""
+        classes = self.values.get("architectures")
+        named = classes if isinstance(classes, list | tuple) else ()
+        if any(isinstance(cls, str) and cls not in accepted for cls in named):
+            self.refuse(
+                "architectures",
+                problem="names a class that is not modelled",
+                accepted=", ".join(accepted),
+            )
+
     def fail(self, name: str, value: object, *, problem: str, accepted: str) -> NoReturn:
         """Refuse a key's value as an error of the file."""
         raise InputError(

@@ -26,6 +26,9 @@ class Layer:
         mlp_output_norm: norm of the feed-forward output before the residual sum.
         parallel: mixer and MLP both read the layer's input (GPT-J, NeoX).
         dropout: probability of dropout before each residual sum.
+        norm_after_sum: the two norms follow the residual sums instead (BERT).
+        cross: attention to an encoder's output between the two parts (T5), or None.
+        cross_norm: norm of its input.
         layer_scale: the output of each part is scaled by a learnt weight a channel (CaiT).
         streams: parallel residual streams, mixed by hyper-connections around each part
             (arXiv 2512.24880); 0: a plain residual.
@@ -41,6 +44,9 @@ class Layer:
     mlp_output_norm: Norm | None = None
     parallel: bool = False
     dropout: float = 0.0
+    norm_after_sum: bool = False
+    cross: Attention | None = None
+    cross_norm: Norm | None = None
     layer_scale: bool = False
     streams: int = 0
     per_layer_input: int | None = None

@@ -9,6 +9,19 @@ from tonnage.arch.norm import LAYERNORM, Norm
 
 
 @dataclass(frozen=True, kw_only=True)
+class Patches:
+    """What an image model reads in place of tokens: patches, behind a learnt class token.
+
+    Attributes:
+        size: side of a square patch, in pixels.
+        channels: colour channels of a patch.
+    """
+
+    size: int
+    channels: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class VisionTower:
     """An image encoder in front of the decoder, with the projector that joins them.
 

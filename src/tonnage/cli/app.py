@@ -59,6 +59,24 @@ VERBS = {
         "Ranks are numbered as torchrun numbers them, and laid out as Megatron lays them out: "
         "tp is the fastest axis, then cp, dp and pp.",
     ),
+    "op": (
+        "tonnage.cli.op:op",
+        "Weigh one operation: FLOPs, bytes, intensity, what bounds it, and its least time.\n\n"
+        "For example: tonnage op matmul n=1024, or "
+        "tonnage op 'b q d, b k d -> b q k' b=8 q=1024 k=1024 d=128.",
+    ),
+    "dtypes": (
+        "tonnage.cli.dtypes:dtypes",
+        "List number formats: bits, range and resolution; or what values become in each.\n\n"
+        "For example: tonnage dtypes --cast 1e-8 448.1. Several values are one block of the "
+        "block formats, and share its scale.",
+    ),
+    "roofline": (
+        "tonnage.cli.roofline:roofline",
+        "Draw the roofline of devices, with a model's operations on it.\n\n"
+        "Each operation of training, prefill and decode at its arithmetic intensity, on the "
+        "screen or as an HTML, SVG or PNG file.",
+    ),
 }
 """Each verb: where its function is, and its help, of which the first paragraph is listed."""
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tonnage.algebra import decided_by
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
 from tonnage.errors import InputError, MissingPartError
@@ -110,24 +111,19 @@ class _Formulas:
         self.resolved = resolved
         self.symbols = Symbols(sympy)
         self.setting: Setting = symbolic_setting(resolved.setting, self.symbols)
-        position = 0
-        stages = []
-        for stage in resolved.stages:
-            chunks = []
-            for chunk in stage.chunks:
-                chunks.append(self.setting.architecture.layers[position : position + len(chunk)])
-                position += len(chunk)
-            stages.append(dataclasses.replace(stage, chunks=tuple(chunks)))
-        self.stages: tuple[Stage, ...] = tuple(stages)
+        plain = resolved.setting.architecture.layers
+        twin = dict(zip(plain, self.setting.architecture.layers, strict=True))
+        self.stages: tuple[Stage, ...] = tuple(
+            dataclasses.replace(
+                stage, chunks=tuple(tuple(twin[layer] for layer in c) for c in stage.chunks)
+            )
+            for stage in resolved.stages
+        )
 
     def line(self, name: str, expression: Any, unit: str, times: int = 1) -> Line:
         """One term, with a count of equal ones in front."""
-        values = {
-            self.sympy.Symbol(s.name, positive=True, integer=True): s.value
-            for s in self.symbols.table.values()
-        }
-        expression = self._decide(self.sympy.sympify(expression), values)
-        result = times * expression.subs(values)
+        expression = self.sympy.sympify(expression)
+        result = times * expression.xreplace(self.values())
         number = int(result) if result.is_integer else float(result)
         formula = _pretty(self.sympy.sstr(self.sympy.factor_terms(expression)))
         if times != 1:
@@ -135,15 +131,12 @@ class _Formulas:
         value = format_bytes(number) if unit == "bytes" else format_flops(number)
         return Line(name=name, formula=formula, worked=self._worked(formula), value=value)
 
-    def _decide(self, expression: Any, values: dict[Any, int]) -> Any:
-        """Replace each condition and maximum by the branch that this plan takes."""
-        expression = expression.replace(
-            self.sympy.Piecewise,
-            lambda *branches: next(value for value, holds in branches if holds.subs(values)),
-        )
-        return expression.replace(
-            self.sympy.Max, lambda *choices: max(choices, key=lambda choice: choice.subs(values))
-        )
+    def values(self) -> dict[Any, Any]:
+        """Each symbol and what it stands for in this run."""
+        return {
+            self.sympy.Symbol(s.name, positive=True, integer=True): self.sympy.Integer(s.value)
+            for s in self.symbols.table.values()
+        }
 
     def _worked(self, formula: str) -> str:
         def number(match: re.Match[str]) -> str:
@@ -178,12 +171,13 @@ def _explain_memory(formulas: _Formulas, row: str, index: int) -> Explanation:
             problem="is not a pipeline stage",
             accepted=f"0 to {len(formulas.stages) - 1}",
         )
-    ledger = stage_ledgers(setting, formulas.stages)[index]
     numeric = formulas.resolved
     memory = stage_memory(numeric.setting, stage_ledgers(numeric.setting, numeric.stages)[index])
-    instant = stage_memory(setting, ledger).instants[memory.instants.index(memory.peak)]
+    with decided_by(formulas.values()):
+        ledger = stage_ledgers(setting, formulas.stages)[index]
+        instant = stage_memory(setting, ledger).instants[memory.instants.index(memory.peak)]
+        lines = tuple(_terms(formulas, ledger, row))
     total = formulas.line(row, instant.categories[row], "bytes")
-    lines = tuple(_terms(formulas, ledger, row))
     return Explanation(
         row=row,
         summary=f"bytes on one rank of pipeline stage {index} at its peak ({instant.when})",

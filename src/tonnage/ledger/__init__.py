@@ -1,6 +1,7 @@
 """The ledger: every formula of a layer, written once and read three ways."""
 
 from tonnage.ledger.count import ParameterCount, parameters
+from tonnage.ledger.decode import decode_operations, decodes
 from tonnage.ledger.flops import ModelFlops, sequence_flops
 from tonnage.ledger.head import loss_bytes
 from tonnage.ledger.layer import layer_operations, saved_bytes, saved_tensors
@@ -21,6 +22,8 @@ __all__ = [
     "StageLedger",
     "Tensor",
     "Weight",
+    "decode_operations",
+    "decodes",
     "layer_operations",
     "loss_bytes",
     "parameters",

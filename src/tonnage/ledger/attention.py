@@ -127,21 +127,24 @@ def _project(setting: Setting, spec: Attention, rows: Rows) -> tuple[Operations,
         operations.extend(done)
     if spec.keys_as_values:
         tensors["v"] = tensors["k"]
-    if spec.clip:
-        before = tuple(tensors[letter] for letter in own)
-        for letter in own:
-            tensors[letter] = tensors[letter].cast(f"attention.{letter}_clipped", setting.format)
-        after = tuple(tensors[letter] for letter in own)
-        operations.append(
-            Operation(
-                name="attention.clip",
-                kind="elementwise",
-                inputs=before,
-                outputs=after,
-                saves=before,
-            )
-        )
-    return tuple(operations), (tensors["q"], tensors["k"], tensors["v"])
+    heads = (tensors["q"], tensors["k"], tensors["v"])
+    if not spec.clip:
+        return tuple(operations), heads
+    clip, heads = _clipped(setting, heads)
+    return (*operations, clip), heads
+
+
+def _clipped(setting: Setting, heads: Heads) -> tuple[Operation, Heads]:
+    """Queries, keys and values clamped; what lies outside has no gradient, so inputs are kept."""
+    query, key, value = (tensor.cast(f"{tensor.name}_clipped", setting.format) for tensor in heads)
+    operation = Operation(
+        name="attention.clip",
+        kind="elementwise",
+        inputs=heads,
+        outputs=(query, key, value),
+        saves=heads,
+    )
+    return operation, (query, key, value)
 
 
 def _encoder_rows(setting: Setting, rows: Rows) -> Rows:

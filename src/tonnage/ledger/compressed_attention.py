@@ -149,30 +149,43 @@ def _compress(
         )
         operations.extend(done)
         read.append(tensor)
-    bias = Weight(
-        name=f"{name}.position_bias",
-        shape=(spec.ratio, wide),
-        trains=setting.plan.lora_rank is None,
-    )
-    weights = read[1].cast(f"{name}.weights", setting.format)
-    saves = [read[0], weights]
-    if setting.runtime.softmax == "fp32" and setting.format != "fp32":
-        saves.append(weights.cast(f"{name}.weights_fp32", "fp32"))
-    blocks = setting.mbs * (setting.seq // spec.ratio)
-    summed = Tensor(name=f"{name}.summed", elements=blocks * width, format=setting.format)
-    pool = Operation(
-        name=f"{name}.pool",
-        kind="elementwise",
-        inputs=tuple(read),
-        outputs=(summed,),
-        saves=tuple(saves),
-        weights=(bias,),
-    )
+    pool, summed = _pool(setting, spec, (read[0], read[1]), (width, wide), name)
     scaled, block = norm(
         setting, RMSNORM, name=f"{name}.norm", read=summed, width=width, modules=()
     )
     turn, block = _turned(setting, block, f"{name}.rotated")
     return (*operations, pool, *scaled, turn), block
+
+
+def _pool(
+    setting: Setting,
+    spec: CompressedAttention,
+    read: tuple[Tensor, Tensor],
+    widths: tuple[Number, Number],
+    name: str,
+) -> tuple[Operation, Tensor]:
+    """Softmax over the positions of a block, with a bias for each, and the weighted sum."""
+    values, gate = read
+    weights = gate.cast(f"{name}.weights", setting.format)
+    saves = [values, weights]
+    if setting.runtime.softmax == "fp32" and setting.format != "fp32":
+        saves.append(weights.cast(f"{name}.weights_fp32", "fp32"))
+    bias = Weight(
+        name=f"{name}.position_bias",
+        shape=(spec.ratio, widths[1]),
+        trains=setting.plan.lora_rank is None,
+    )
+    blocks = setting.mbs * (setting.seq // spec.ratio)
+    summed = Tensor(name=f"{name}.summed", elements=blocks * widths[0], format=setting.format)
+    operation = Operation(
+        name=f"{name}.pool",
+        kind="elementwise",
+        inputs=read,
+        outputs=(summed,),
+        saves=tuple(saves),
+        weights=(bias,),
+    )
+    return operation, summed
 
 
 def _indexer(

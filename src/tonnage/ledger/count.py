@@ -24,6 +24,7 @@ _PARTS: Final = (
     ("mlp.", "mlp"),
     ("layer.mixer_norm", "norms"),
     ("layer.mixer_output_norm", "norms"),
+    ("layer.cross_norm", "norms"),
     ("layer.mlp_norm", "norms"),
     ("layer.mlp_output_norm", "norms"),
     ("layer.per_layer_norm", "norms"),
@@ -90,6 +91,12 @@ def parameters(architecture: Architecture) -> ParameterCount:
             routed = _numel(weight for weight in weights if weight.group == "expert")
             unused = layer.mlp.experts - layer.mlp.top_k
             idle += counts[layer] * (routed // layer.mlp.experts) * unused
+    for layer, often in Counter(architecture.encoder).items():
+        for weight in weights_of(layer_operations(setting, layer)):
+            parts[part_of(weight)] += often * int(weight.numel)
+    if architecture.encoder_norm is not None:
+        rule = architecture.encoder_norm
+        parts["norms"] += architecture.hidden * (rule.weight + rule.bias)
     parts["embedding"] = _numel(weights_of(ledger.embedding))
     parts["head"] = _numel(weights_of(ledger.head))
     parts["vision"] = _numel(ledger.vision)

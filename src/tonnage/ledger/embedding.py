@@ -33,19 +33,8 @@ def embedding(setting: Setting) -> tuple[Operations, Tensor]:
     architecture = setting.architecture
     tokens = setting.shard_tokens
     width = architecture.embedding_width or architecture.hidden
-    trains = setting.plan.lora_rank is None
-    weights = [token_table(setting)]
-    if architecture.learned_positions:
-        weights.append(
-            Weight(
-                name="embedding.positions",
-                shape=(architecture.learned_positions, architecture.hidden),
-                trains=trains,
-                embedding=True,
-            )
-        )
     stream = Tensor(name="embedding", elements=tokens * width, format=setting.stream)
-    operations = [*_lookup(setting, stream, tuple(weights))]
+    operations = [*_lookup(setting, stream, _tables(setting))]
     if architecture.embedding_width is not None:
         wide = Linear(name="embedding.project", width_in=width, width_out=architecture.hidden)
         done, stream = linear(
@@ -62,6 +51,38 @@ def embedding(setting: Setting) -> tuple[Operations, Tensor]:
         )
         operations.extend(done)
     return _streams(setting, operations, stream)
+
+
+def _tables(setting: Setting) -> tuple[Weight, ...]:
+    """The token table or what stands in for it, then segments and learnt positions."""
+    architecture = setting.architecture
+    first = [token_table(setting)] if architecture.patches is None else _patches(setting)
+    more = (("types", architecture.token_types), ("positions", architecture.learned_positions))
+    tables = [
+        Weight(
+            name=f"embedding.{name}",
+            shape=(rows, architecture.hidden),
+            trains=setting.plan.lora_rank is None,
+            embedding=True,
+        )
+        for name, rows in more
+        if rows
+    ]
+    return (*first, *tables)
+
+
+def _patches(setting: Setting) -> list[Weight]:
+    """The projection of a patch, its bias, and the class token."""
+    patches = setting.architecture.patches
+    assert patches is not None
+    hidden = setting.architecture.hidden
+    trains = setting.plan.lora_rank is None
+    shapes = ((patches.channels * patches.size**2, hidden), (hidden,), (hidden,))
+    names = ("embedding.patch", "embedding.patch_bias", "embedding.class_token")
+    return [
+        Weight(name=name, shape=shape, trains=trains, embedding=True)
+        for name, shape in zip(names, shapes, strict=True)
+    ]
 
 
 def _streams(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tonnage.algebra import Number, total
 from tonnage.arch import Layer
+from tonnage.errors import NotModelledError
 from tonnage.ledger.layer import recomputed_flops
 from tonnage.ledger.model import stage_ledgers, whole, whole_stage
 from tonnage.ledger.operation import Operations, forward_flops
@@ -37,6 +38,14 @@ def sequence_flops(setting: Setting, stages: tuple[Stage, ...], *, causal: bool)
     """
     # What a token needs does not depend on where its experts are or how full they are.
     balanced = dataclasses.replace(setting.plan, moe_imbalance=1.0, moe_capacity_factor=None)
+    if setting.architecture.only_counted:
+        raise NotModelledError(
+            field="MODEL",
+            value=setting.architecture.name,
+            problem=f"is {setting.architecture.only_counted}: its parameters are counted, "
+            "and a run of it is not modelled",
+            accepted="a model of one sequence of tokens",
+        )
     alone = dataclasses.replace(
         whole(setting.architecture, balanced, seq=setting.seq), causal=causal
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tonnage.algebra import Number, ceil_div, exact_div, flops_of, where
+from tonnage.arch import LAYERNORM
 from tonnage.dtype import dtype
 from tonnage.ledger.elementwise import norm
 from tonnage.ledger.embedding import token_table
@@ -32,6 +33,9 @@ def head(setting: Setting, *, owns_tied_table: bool = False) -> Operations:
             setting, architecture.final_norm, name="head.norm", read=read, width=architecture.hidden
         )
         operations.extend(done)
+    if architecture.head_transform:
+        done, read = _transform(setting, read)
+        operations.extend(done)
     width = architecture.embedding_width or architecture.hidden
     if architecture.embedding_width is not None:
         narrow = Linear(
@@ -43,6 +47,26 @@ def head(setting: Setting, *, owns_tied_table: bool = False) -> Operations:
     entry, full = gather(setting, read, width)
     product = _product(setting, read, full, width, owns_tied_table)
     return (*operations, *entry, product, *_softcap(setting))
+
+
+def _transform(setting: Setting, read: Tensor) -> tuple[Operations, Tensor]:
+    """A dense layer, an activation and a LayerNorm, each rank on its own tokens (BERT)."""
+    hidden = setting.architecture.hidden
+    dense = Linear(
+        name="head.transform", width_in=hidden, width_out=hidden, bias=True, narrow=False
+    )
+    rows = Rows(read=read, kept=read, tokens=setting.shard_tokens, degree=1)
+    done, wide = linear(setting, dense, rows)
+    active = wide.cast("head.activated", setting.format)
+    activation = Operation(
+        name="head.activation",
+        kind="elementwise",
+        inputs=(wide,),
+        outputs=(active,),
+        saves=(wide,),
+    )
+    scaled, output = norm(setting, LAYERNORM, name="head.transform_norm", read=active, width=hidden)
+    return (*done, activation, *scaled), output
 
 
 def _product(

@@ -32,7 +32,7 @@ from tonnage.ledger.mamba import mamba
 from tonnage.ledger.mamba2 import mamba2
 from tonnage.ledger.mlp import mlp
 from tonnage.ledger.moe import moe
-from tonnage.ledger.operation import Operation, Operations, Tensor, Weight, union_bytes
+from tonnage.ledger.operation import Operation, Operations, Tensor, Weight, renamed, union_bytes
 from tonnage.ledger.per_layer import per_layer_input
 from tonnage.ledger.short_convolution import short_convolution
 from tonnage.plan import Setting
@@ -117,6 +117,8 @@ class _Stream:
 def layer_operations(setting: Setting, layer: Layer) -> Operations:
     """The operations of one layer on one rank and one micro-batch."""
     stream = _Stream(setting, layer)
+    if layer.norm_after_sum:
+        return _post_norm(stream)
     first = mixed = stream.residual
     if layer.mixer is not None:
         first = stream.normed(layer.mixer_norm, "layer.mixer_norm", stream.enter("layer.mixer"))
@@ -124,6 +126,9 @@ def layer_operations(setting: Setting, layer: Layer) -> Operations:
         mixed = stream.normed(layer.mixer_output_norm, "layer.mixer_output_norm", mixed)
         if not layer.parallel:
             stream.leave(mixed, "layer.middle")
+    if layer.cross is not None:
+        entered = stream.normed(layer.cross_norm, "layer.cross_norm", stream.residual)
+        stream.leave(stream.branch(_cross(setting, layer.cross, entered)), "layer.crossed")
     if layer.mlp is not None:
         entered = stream.enter("layer.mlp")
         shares = layer.parallel and layer.mlp_norm is None
@@ -137,6 +142,28 @@ def layer_operations(setting: Setting, layer: Layer) -> Operations:
         fed = stream.branch(per_layer_input(setting, layer.per_layer_input, stream.residual))
         stream.leave(stream.normed(RMSNORM, "layer.per_layer_norm", fed), "layer.fed")
     return tuple(stream.operations)
+
+
+def _post_norm(stream: _Stream) -> Operations:
+    """A layer whose norms follow the residual sums (Vaswani et al., arXiv 1706.03762)."""
+    setting, layer = stream.setting, stream.layer
+    assert layer.mixer is not None
+    assert layer.mlp is not None
+    mixed = stream.branch(MIXERS[type(layer.mixer)](setting, layer.mixer, stream.residual))
+    stream.leave(mixed, "layer.middle")
+    stream.residual = stream.normed(layer.mixer_norm, "layer.mixer_norm", stream.residual)
+    fed = stream.branch(_feed_forward(setting, layer.mlp, stream.residual, stream.residual))
+    stream.leave(fed, "layer.output")
+    stream.residual = stream.normed(layer.mlp_norm, "layer.mlp_norm", stream.residual)
+    return tuple(stream.operations)
+
+
+def _cross(setting: Setting, spec: Attention, normed: Tensor) -> tuple[Operations, Tensor]:
+    """Attention to the encoder's output, under names apart from the self-attention's."""
+    done, branch = attention(setting, spec, normed)
+    return tuple(renamed(operation, "attention.", "cross.") for operation in done), branch.cast(
+        branch.name.replace("attention.", "cross."), branch.format
+    )
 
 
 def _feed_forward(

@@ -233,7 +233,8 @@ def _route(setting: Setting, spec: MoE, arriving: Number) -> _Route:
 def _dispatch(setting: Setting, route: _Route, normed: Tensor) -> Operations:
     """Permute tokens by expert, send them, and sort what arrives by local expert."""
     if setting.runtime.routing == "index":
-        return (_step("moe.dispatch", (normed,), (route.sorted,)),)
+        sent = _exchange(setting, route, "moe.dispatch", route.permuted, route.sorted, inward=True)
+        return (_step("moe.gather", (normed,), (route.sorted,)), _wire(sent))
     return (
         _step("moe.permute", (normed,), (route.permuted,)),
         _exchange(setting, route, "moe.dispatch", route.permuted, route.received, inward=True),
@@ -248,7 +249,8 @@ def _combine(setting: Setting, route: _Route, output: Tensor, branch: Tensor) ->
     come back. Where probabilities are applied after the experts, the outputs are kept.
     """
     if setting.runtime.routing == "index":
-        return (_step("moe.combine", (output,), (branch,), saves=(output,)),)
+        sent = _exchange(setting, route, "moe.combine", output, route.permuted, inward=False)
+        return (_wire(sent), _step("moe.sum", (output,), (branch,), saves=(output,)))
     unsorted = route.received.cast("moe.unsorted", output.format)
     returned = route.permuted.cast("moe.returned", output.format)
     back = _exchange(setting, route, "moe.combine", unsorted, returned, inward=False)
@@ -257,6 +259,11 @@ def _combine(setting: Setting, route: _Route, output: Tensor, branch: Tensor) ->
         dataclasses.replace(back, frames=(route.permuted, route.received, output)),
         _step("moe.unpermute", (returned,), (branch,)),
     )
+
+
+def _wire(exchange: Operation) -> Operation:
+    """An exchange without tensors of its own: what it brings is what is there already."""
+    return dataclasses.replace(exchange, inputs=(), outputs=())
 
 
 def _step(

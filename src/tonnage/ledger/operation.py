@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -150,6 +151,24 @@ class Operation:
 
 
 Operations: TypeAlias = tuple[Operation, ...]
+
+
+def renamed(operation: Operation, start: str, instead: str) -> Operation:
+    """The operation with another beginning of the names of all that it reads, writes and owns."""
+
+    def tensors(given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return tuple(dataclasses.replace(t, name=t.name.replace(start, instead)) for t in given)
+
+    return dataclasses.replace(
+        operation,
+        name=operation.name.replace(start, instead),
+        inputs=tensors(operation.inputs),
+        outputs=tensors(operation.outputs),
+        saves=tensors(operation.saves),
+        weights=tuple(
+            dataclasses.replace(w, name=w.name.replace(start, instead)) for w in operation.weights
+        ),
+    )
 
 
 def weights_of(operations: Iterable[Operation]) -> tuple[Weight, ...]:

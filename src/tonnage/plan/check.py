@@ -7,7 +7,7 @@ import math
 from tonnage.algebra import ceil_div
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
-from tonnage.errors import InputError
+from tonnage.errors import InputError, NotModelledError
 from tonnage.plan.check_layer import check_layer
 from tonnage.plan.layout import divisors_text
 from tonnage.plan.plan import LoraTarget, Plan
@@ -20,6 +20,14 @@ def check_degrees(
     plan: Plan, architecture: Architecture, cluster: Cluster, runtime: Runtime
 ) -> None:
     """Check the degrees against the runtime, the ranks and the architecture."""
+    if architecture.only_counted:
+        raise NotModelledError(
+            field="MODEL",
+            value=architecture.name,
+            problem=f"is {architecture.only_counted}: its parameters are counted, "
+            "and a run of it is not modelled",
+            accepted="a model of one sequence of tokens",
+        )
     _check_runtime(plan, runtime)
     _check_world(plan, cluster)
     for layer in architecture.kinds():

@@ -103,6 +103,7 @@ def _chunk_sizes(layers: int, plan: Plan) -> list[list[int]]:
 
 def _stage_slots(layers: int, plan: Plan) -> list[int]:
     """Places of each stage; the embedding and the loss take one where they are counted."""
+    _check_ends(layers, plan)
     ends = {0: plan.first_stage_layers, plan.pp - 1: plan.last_stage_layers}
     given = {stage: count for stage, count in ends.items() if count is not None}
     places = layers + plan.account_for_embedding + plan.account_for_loss
@@ -112,6 +113,31 @@ def _stage_slots(layers: int, plan: Plan) -> list[int]:
     if free <= 0 or rest < free or rest % free:
         raise _uneven(layers, places, rest, free, plan)
     return [given.get(stage, rest // free) for stage in range(plan.pp)]
+
+
+def _check_ends(layers: int, plan: Plan) -> None:
+    """Counts of an end stage mean something with two stages, and nothing beside counted ends."""
+    for field, accounts in (
+        ("first_stage_layers", plan.account_for_embedding),
+        ("last_stage_layers", plan.account_for_loss),
+    ):
+        value = getattr(plan, field)
+        if value is None:
+            continue
+        if plan.pp == 1 and value != layers:
+            raise InputError(
+                field=field,
+                value=value,
+                problem=f"is not all {layers} layers, and there is one stage",
+                accepted=f"{layers}, or pp of 2 and more",
+            )
+        if accounts:
+            raise InputError(
+                field=field,
+                value=value,
+                problem="is given beside an account of the embedding or the loss",
+                accepted="one of the two",
+            )
 
 
 def _uneven(layers: int, places: int, rest: int, free: int, plan: Plan) -> InputError:

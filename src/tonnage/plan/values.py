@@ -37,6 +37,18 @@ _WORDS = (
     "lora_base",
     "iteration",
 )
+_REQUIRED = ("tp", "pp", "vpp", "cp", "ep", "mbs", "runtime", "optimizer")
+_TEXTS = (
+    "runtime",
+    "optimizer",
+    "precision",
+    "loss",
+    "weights_dtype",
+    "gradients_dtype",
+    "reduction_dtype",
+    "master_dtype",
+    "moments_dtype",
+)
 _WORD_LISTS = ("recompute_modules", "lora_targets")
 
 
@@ -60,10 +72,11 @@ def check_values(plan: Plan) -> None:
         NotModelledError: it makes sense, and nothing accounts for it yet.
     """
     for name in _COUNTS:
-        if getattr(plan, name) is not None:
+        if getattr(plan, name) is not None or name in _REQUIRED:
             positive(name, getattr(plan, name))
     if plan.recompute_num_layers != 0:
         positive("recompute_num_layers", plan.recompute_num_layers)
+    _check_texts(plan)
     _check_words(plan)
     _check_flags(plan)
     _check_moe_numbers(plan)
@@ -87,6 +100,24 @@ def check_values(plan: Plan) -> None:
                 value=getattr(plan, name),
                 problem="is not modelled yet",
                 accepted=f"leave {name} out",
+            )
+
+
+def _check_texts(plan: Plan) -> None:
+    """Names are text, lists are lists, and a habit is a name and a value."""
+    for name in _TEXTS:
+        value = getattr(plan, name)
+        if not isinstance(value, str) and not (value is None and name not in _REQUIRED):
+            raise InputError(field=name, value=value, problem="is not text", accepted="a name")
+    for name in (*_WORD_LISTS, "habits"):
+        value = getattr(plan, name)
+        if not isinstance(value, tuple | list):
+            raise InputError(field=name, value=value, problem="is not a list", accepted="a list")
+    for habit in plan.habits:
+        pair = isinstance(habit, tuple | list) and len(habit) == 2
+        if not pair or not all(isinstance(part, str) for part in habit):
+            raise InputError(
+                field="habits", value=habit, problem="is not a habit", accepted="name and value"
             )
 
 
@@ -130,7 +161,8 @@ def _check_moe_numbers(plan: Plan) -> None:
         value = getattr(plan, name)
         if value is None:
             continue
-        if not (isinstance(value, int | float) and least <= value <= 1000.0):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not (is_number and least <= value <= 1000.0):
             raise InputError(
                 field=name,
                 value=value,

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 from tonnage.arch.architecture import Architecture
 from tonnage.arch.families import (
+    bert,
     bloom,
     cohere,
     deepseek,
@@ -46,6 +47,8 @@ from tonnage.arch.families import (
     sparse,
     starcoder2,
     step,
+    t5,
+    vit,
 )
 from tonnage.arch.keys import Keys
 
@@ -54,6 +57,7 @@ Reader: TypeAlias = Callable[[Keys], Architecture]
 
 FAMILIES: Final[Mapping[str, Reader]] = {
     "bamba": granite_hybrid.read_bamba,
+    "bert": bert.read,
     "bloom": bloom.read,
     "cohere": cohere.read_cohere,
     "cohere2": cohere.read_cohere2,
@@ -126,4 +130,9 @@ FAMILIES: Final[Mapping[str, Reader]] = {
     "smollm3": smollm3.read,
     "starcoder2": starcoder2.read,
     "step3p7": step.read,
+    "t5": t5.read,
+    "vit": vit.read,
 }
+
+ENCODER_DECODERS: Final = frozenset({"t5"})
+"""The families that are an encoder and a decoder."""
