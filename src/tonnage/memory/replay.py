@@ -58,15 +58,16 @@ def replay(
     stage: int,
     costs: Costs,
     capacity: int,
+    steps: int = STEPS,
 ) -> Replayed:
     """The first steps of a stage on a device with ``capacity`` bytes for the allocator.
 
     Where that is not enough, the figures are those of a device without end.
     """
     try:
-        return Replay(setting, ledgers, stage, costs, Policy(capacity=capacity)).run()
+        return Replay(setting, ledgers, stage, costs, Policy(capacity=capacity)).run(steps)
     except OutOfMemoryError:
-        unbounded = Replay(setting, ledgers, stage, costs).run()
+        unbounded = Replay(setting, ledgers, stage, costs).run(steps)
         return dataclasses.replace(unbounded, reserved=max(unbounded.reserved, capacity + 1))
 
 

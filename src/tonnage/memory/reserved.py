@@ -12,8 +12,8 @@ from tonnage.plan import Setting
 from tonnage.timing.clocks import Costs
 
 PLAYS = 2000
-"""Passes over single layers that an estimate replays at most beside those of its fullest stage;
-a thousand take about 0.17 s."""
+"""Passes over single layers that an estimate replays at most; a thousand take about 0.17 s.
+The fullest stage is always replayed, where it is longer than that for a step less."""
 
 
 def reserved_by_stage(
@@ -40,8 +40,8 @@ def reserved_by_stage(
     if not _replays(setting):
         return tuple(held)
     allocated = [int(memory.peak.allocated) for memory in found]
-    for stage in _played(setting, ledgers, allocated):
-        played = replay(setting, ledgers, stage, costs, capacity)
+    for stage, steps in _played(setting, ledgers, allocated):
+        played = replay(setting, ledgers, stage, costs, capacity, steps)
         held[stage] = max(played.reserved, allocated[stage])
     return tuple(held)
 
@@ -60,15 +60,19 @@ def _replays(setting: Setting) -> bool:
     return setting.runtime.reserved == "replay" and not lacking
 
 
-def _played(setting: Setting, ledgers: tuple[StageLedger, ...], allocated: list[int]) -> list[int]:
-    """The stages to replay, the fullest first."""
+def _played(
+    setting: Setting, ledgers: tuple[StageLedger, ...], allocated: list[int]
+) -> list[tuple[int, int]]:
+    """The stages to replay, the fullest first, and for how many steps."""
     largest = max(range(len(ledgers)), key=lambda stage: allocated[stage])
-    chosen: list[int] = []
+    chosen: list[tuple[int, int]] = []
     plays = 0
     for stage in sorted({0, largest, len(ledgers) - 1}, key=lambda stage: -allocated[stage]):
         order = passes(setting.plan, stage, int(setting.grad_acc))
         layers = len(ledgers[stage].stage.layers) / setting.plan.vpp + 1
         plays += int(STEPS * len(order) * layers)
-        if not chosen or plays <= PLAYS:
-            chosen.append(stage)
+        if plays <= PLAYS:
+            chosen.append((stage, STEPS))
+        elif not chosen:
+            chosen.append((stage, STEPS - 1))
     return chosen
