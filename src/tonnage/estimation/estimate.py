@@ -22,12 +22,13 @@ from tonnage.estimation.answer import (
     StepPart,
 )
 from tonnage.ledger import StageLedger, parameters, sequence_flops, stage_ledgers
-from tonnage.memory import StageMemory, outside, reserved_bytes, stage_memory
+from tonnage.memory import StageMemory, outside, reserved_by_stage, stage_memory
 from tonnage.memory.outside import RESERVED_SHARE, RESERVED_SHARE_WORST
 from tonnage.mesh import Mesh
 from tonnage.plan import Plan, Resolved, Setting, resolve
 from tonnage.quantity import BytesOrFraction
 from tonnage.timing import STATED, Efficiency, StepTime, interval, step_time, sustained_flops
+from tonnage.timing.clocks import Costs
 
 SECONDS_PER_DAY = 86_400.0
 
@@ -108,12 +109,20 @@ def _memory(
 ) -> MemoryPart:
     setting = resolved.setting
     beyond = outside(setting, cluster.device)
+    capacity = _capacity(cluster, limits)
+    found = [stage_memory(setting, ledger) for ledger in ledgers]
+    reserved = reserved_by_stage(
+        setting,
+        ledgers,
+        tuple(found),
+        Costs(setting, cluster, limits.efficiency),
+        capacity - int(beyond.bytes),
+    )
     stages = tuple(
-        _stage(resolved, ledger, stage_memory(setting, ledger), int(beyond.bytes))
-        for ledger in ledgers
+        _stage(resolved, ledger, memory, held, int(beyond.bytes))
+        for ledger, memory, held in zip(ledgers, found, reserved, strict=True)
     )
     worst = max(stages, key=lambda stage: stage.peak_bytes.device)
-    capacity = _capacity(cluster, limits)
     allocated = worst.peak_bytes.allocated
     return MemoryPart(
         worst_rank=worst.first_rank,
@@ -131,19 +140,23 @@ def _memory(
         },
         range_bytes=(
             allocated + int(beyond.bytes),
-            int(allocated * (1 + RESERVED_SHARE_WORST)) + int(beyond.bytes),
+            max(
+                int(allocated * (1 + RESERVED_SHARE_WORST)) + int(beyond.bytes),
+                worst.peak_bytes.device,
+            ),
         ),
         stages=stages,
     )
 
 
-def _stage(resolved: Resolved, ledger: StageLedger, memory: StageMemory, beyond: int) -> StagePart:
+def _stage(
+    resolved: Resolved, ledger: StageLedger, memory: StageMemory, reserved: int, beyond: int
+) -> StagePart:
     plan = resolved.plan
     mesh = Mesh(tp=plan.tp, cp=plan.cp, dp=plan.dp or 1, pp=plan.pp, ep=plan.ep, etp=plan.etp or 1)
     peak = memory.peak
     categories = {name: int(size) for name, size in peak.categories.items()}
     allocated = sum(categories.values())
-    reserved = int(reserved_bytes(memory.held))
     return StagePart(
         stage=memory.stage,
         first_rank=mesh.stage_first_rank(memory.stage),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tonnage.algebra import exact_div
+import dataclasses
+
+from tonnage.algebra import exact_div, where
 from tonnage.arch import Attention
 from tonnage.ledger.adapter import Adapter, adapted, adapter
 from tonnage.ledger.core_attention import Core, core_attention
@@ -11,9 +13,8 @@ from tonnage.ledger.indexer import indexer
 from tonnage.ledger.linear import Linear, Rows, gather, linear, scatter
 from tonnage.ledger.operation import Operation, Operations, Tensor, Weight
 from tonnage.ledger.pairs import Sight
+from tonnage.ledger.rotary import Heads, rotary
 from tonnage.plan import Setting
-
-Heads = tuple[Tensor, Tensor, Tensor]
 
 
 def attention(setting: Setting, spec: Attention, normed: Tensor) -> tuple[Operations, Tensor]:
@@ -36,6 +37,7 @@ def attention(setting: Setting, spec: Attention, normed: Tensor) -> tuple[Operat
     if spec.indexer is not None:
         picks = indexer(setting, spec.indexer, normed, normed, Sight(top_k=spec.top_k))
     core, context = core_attention(setting, _core(spec), *heads)
+    core = _while_packed(setting, core, projections)
     gated, context = _gate(setting, spec, rows, context)
     out = Linear(
         name="attention.output",
@@ -48,8 +50,28 @@ def attention(setting: Setting, spec: Attention, normed: Tensor) -> tuple[Operat
     projected, partial = linear(
         setting, out, Rows(read=context, kept=context, tokens=setting.tokens, degree=setting.tp)
     )
+    projected = _untransposed(setting, projected, context)
     leave, branch = scatter(setting, partial, hidden)
     return (*entry, *projections, *positioned, *picks, *core, *gated, *projected, *leave), branch
+
+
+def _while_packed(setting: Setting, core: Operations, projections: Operations) -> Operations:
+    """Where heads are packed, the projection itself lives in its frame until the core is done."""
+    if setting.runtime.rotary != "packed":
+        return core
+    held = tuple(tensor for operation in projections for tensor in operation.outputs)
+    return (*core[:-1], dataclasses.replace(core[-1], frames=held))
+
+
+def _untransposed(setting: Setting, projected: Operations, context: Tensor) -> Operations:
+    """With the sequence first and several sequences, the last product reads a copy in order."""
+    if setting.runtime.rotary != "packed":
+        return projected
+    copy = context.cast("attention.context_in_order", setting.format)
+    some = Tensor(
+        name=copy.name, elements=where(setting.mbs > 1, copy.elements, 0), format=copy.format
+    )
+    return (dataclasses.replace(projected[0], scratch=(some,)), *projected[1:])
 
 
 def _core(spec: Attention) -> Core:
@@ -172,16 +194,8 @@ def _position(setting: Setting, spec: Attention, heads: Heads) -> tuple[Operatio
             modules=(),
         )
         operations.extend(done)
-    if spec.rope:
-        turned = [letter for letter in own if letter != "v"]
-        before = tuple(named[letter] for letter in turned)
-        for letter in turned:
-            named[letter] = named[letter].cast(f"attention.{letter}_rotated", setting.format)
-        after = tuple(named[letter] for letter in turned)
-        operations.append(
-            Operation(name="attention.rope", kind="elementwise", inputs=before, outputs=after)
-        )
-    return tuple(operations), (named["q"], named["k"], named["v"])
+    done, turned = rotary(setting, spec, (named["q"], named["k"], named["v"]))
+    return (*operations, *done), turned
 
 
 def _gate(

@@ -145,6 +145,7 @@ def _flash(
             collectives=_ring(setting, inputs[1], inputs[2]),
             modules=MODULES,
             rows=rows,
+            scratch_backward=_accumulators(setting, core, inputs[0]),
         ),
     )
 
@@ -153,6 +154,33 @@ def _projection(inputs: tuple[Tensor, ...]) -> Tensor:
     """The whole projection, which values that are a view of it keep alive."""
     elements = total(tensor.elements for tensor in inputs)
     return Tensor(name="attention.qkv_storage", elements=elements, format=inputs[0].format)
+
+
+FLASH_2 = 2
+"""The generation of the flash kernel whose backward pass is known to the byte."""
+
+FLASH_BLOCK = 128
+"""Rows that FlashAttention-2's backward kernel rounds a sequence up to."""
+
+
+def _accumulators(setting: Setting, core: Core, query: Tensor) -> tuple[Tensor, ...]:
+    """What FlashAttention-2's backward kernel needs beside the gradients; of others, nothing.
+
+    The queries' gradient is summed in fp32, over a sequence rounded up; a row sum for each
+    query and head; with fewer key heads, gradients of keys and values as wide as the
+    queries' (flash_attn ``mha_bwd``).
+    """
+    if setting.plan.attention_version != FLASH_2:
+        return ()
+    heads = exact_div(core.heads, setting.tp)
+    rows = setting.tokens + FLASH_BLOCK * setting.mbs
+    scratch = [
+        Tensor(name="attention.row_sums", elements=rows * heads, format="fp32"),
+        Tensor(name="attention.dq_sums", elements=rows * heads * core.key_width, format="fp32"),
+    ]
+    if core.heads != core.kv_heads:
+        scratch += [query.cast(f"attention.d{letter}_wide", setting.format) for letter in "kv"]
+    return tuple(scratch)
 
 
 def _eager(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tonnage.algebra import exact_div
+from tonnage.algebra import ceil_div, exact_div, minimum
 from tonnage.ledger.elementwise import dropout_mask, norm
 from tonnage.ledger.linear import Linear, Rows, linear, sum_over_ranks
 from tonnage.ledger.operation import Operation, Operations, Tensor, Weight
@@ -48,17 +48,7 @@ def embedding(setting: Setting) -> tuple[Operations, Tensor]:
     tokens = setting.shard_tokens
     width = architecture.embedding_width or architecture.hidden
     stream = Tensor(name="embedding", elements=tokens * width, format=setting.stream)
-    whole = Tensor(name="embedding", elements=setting.tokens * width, format=setting.stream)
-    dropped = architecture.embedding_dropout > 0
-    lookup = Operation(
-        name="embedding",
-        kind="elementwise",
-        outputs=(stream,),
-        weights=_tables(setting),
-        collectives=sum_over_ranks(setting, whole),
-        saves=(dropout_mask("embedding", stream.elements),) if dropped else (),
-    )
-    operations: list[Operation] = [lookup]
+    operations = [*_lookup(setting, stream, _tables(setting))]
     if architecture.embedding_width is not None:
         wide = Linear(name="embedding.project", width_in=width, width_out=architecture.hidden)
         done, stream = linear(
@@ -131,3 +121,54 @@ def _streams(
         )
         stream = wide
     return tuple(operations), stream
+
+
+ROWS_PER_PARTIAL_SUM = 10
+"""Token rows that PyTorch's embedding backward sums into one partial sum (``NROWS_PER_THREAD``)."""
+
+
+def _lookup(setting: Setting, stream: Tensor, weights: tuple[Weight, ...]) -> Operations:
+    """Look rows up; other ranks' tokens give zeros, and the sum over ranks is the embedding.
+
+    With sequence parallelism the sum leaves each rank its share of the sequence.
+    """
+    whole = Tensor(
+        name="embedding.rows" if setting.sp else stream.name,
+        elements=stream.elements * (setting.tp if setting.sp else 1),
+        format=stream.format,
+    )
+    dropped = setting.architecture.embedding_dropout > 0
+    look = Operation(
+        name="embedding",
+        kind="elementwise",
+        outputs=(whole,),
+        weights=weights,
+        collectives=() if setting.sp else sum_over_ranks(setting, whole),
+        saves=(dropout_mask("embedding", stream.elements),) if dropped else (),
+        scratch_backward=(_partial_sums(setting, weights[0]),),
+    )
+    if not setting.sp:
+        return (look,)
+    masked = whole
+    operations = [look]
+    if setting.runtime.embedding_mask == "copy":
+        masked = whole.cast("embedding.masked", whole.format)
+        operations.append(
+            Operation(name=masked.name, kind="elementwise", inputs=(whole,), outputs=(masked,))
+        )
+    leave = Operation(
+        name="embedding.reduce",
+        kind="communication",
+        inputs=(masked,),
+        outputs=(stream,),
+        collectives=sum_over_ranks(setting, masked),
+    )
+    return (*operations, leave)
+
+
+def _partial_sums(setting: Setting, table: Weight) -> Tensor:
+    """Sums in fp32, by run of equal tokens and by piece of a run (``embedding_dense_backward``)."""
+    rows, width = table.shape
+    runs = minimum(setting.tokens, rows)
+    pieces = ceil_div(setting.tokens, ROWS_PER_PARTIAL_SUM) + runs
+    return Tensor(name="embedding.sums", elements=pieces * width, format="fp32")

@@ -2,6 +2,7 @@
 
 from tonnage.memory.outside import Outside, outside, reserved_bytes
 from tonnage.memory.peak import CATEGORIES, Instant, StageMemory, stage_memory
+from tonnage.memory.reserved import reserved_by_stage
 
 __all__ = [
     "CATEGORIES",
@@ -9,6 +10,7 @@ __all__ = [
     "Outside",
     "StageMemory",
     "outside",
+    "reserved_by_stage",
     "reserved_bytes",
     "stage_memory",
 ]

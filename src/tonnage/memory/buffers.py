@@ -60,7 +60,8 @@ def gradient_buckets(setting: Setting, ledger: StageLedger) -> Number:
     """Buckets that gradients are copied into to be reduced, beside the gradients themselves."""
     held: Number = 0
     if setting.runtime.bucket_copy and setting.zero == 0:
-        size = dtype(setting.precision.gradients)
+        recipe = setting.precision
+        size = dtype(recipe.weights if recipe.accumulation else recipe.gradients)
         held = held + total(
             count * size.storage(weight.numel)
             for weight, count in ledger.weights()

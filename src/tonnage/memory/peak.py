@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, largest, total, where
+from tonnage.algebra import Number, ceil_div, largest, total, where
 from tonnage.dtype import dtype
 from tonnage.ledger import (
     Operations,
@@ -25,7 +25,7 @@ from tonnage.memory.casts import cached_casts
 from tonnage.memory.gathered import gathered
 from tonnage.memory.gradients import Appearing, appearing, made_bytes
 from tonnage.memory.schedule import live_per_chunk
-from tonnage.memory.states import States, sharded, states
+from tonnage.memory.states import States, passing_gradients, sharded, states
 from tonnage.memory.workspace import workspaces
 from tonnage.plan import Setting
 
@@ -107,7 +107,7 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
     moments = (*_forward(setting, ledger, held), *_backward(setting, ledger, held))
     step = _Moment(
         when="optimizer step",
-        gradients=held.gradients,
+        gradients=held.gradients - passing_gradients(setting, ledger),
         temporaries=step_temporaries(setting, ledger, held),
         stepped=True,
     )
@@ -225,11 +225,15 @@ def _backward(setting: Setting, ledger: StageLedger, held: States) -> tuple[_Mom
 
 
 def _gradients(setting: Setting, ledger: StageLedger, held: States) -> Appearing:
-    """A persistent buffer is always there; else gradients appear one by one."""
+    """A persistent buffer is always there; else gradients appear one by one.
+
+    What is added to the buffer at the end of a backward pass is there with the last layers only.
+    """
     if setting.runtime.gradient_buffer == "in-backward":
         return appearing(setting, ledger)
     whole = held.gradients
-    return Appearing(early=whole, top=whole, bottom=whole, end=whole)
+    resting = whole - passing_gradients(setting, ledger)
+    return Appearing(early=resting, top=resting, bottom=whole, end=whole)
 
 
 def _live_activations(setting: Setting, ledger: StageLedger) -> Number:
@@ -309,8 +313,12 @@ def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Num
             lambda w: w.numel * dtype(recipe.master or "fp32").bytes if w.trains else 0,
             setting.zero >= 1,
         )
-    copies = setting.runtime.step_copies if setting.zero == 1 else 0
-    return temporaries + where(setting.replicas > 1, copies * held.parameters, 0)
+    if setting.runtime.step_copies and setting.zero == 1:
+        # The shard is copied, too, before it is gathered.
+        copies = setting.runtime.step_copies * held.parameters
+        copies = copies + ceil_div(held.parameters, setting.shard)
+        temporaries = temporaries + where(setting.replicas > 1, copies, 0)
+    return temporaries
 
 
 def _stepped_bytes(setting: Setting, weight: Weight) -> Number:

@@ -64,6 +64,24 @@ def gradient_bytes(setting: Setting, weight: Weight) -> Number:
     return own + dtype(recipe.accumulation or "fp32").storage(weight.numel) if more else own
 
 
+def passing_gradients(setting: Setting, ledger: StageLedger) -> Number:
+    """Gradients that are added to an accumulation buffer at the end of a backward pass.
+
+    They are among a stage's gradients, but not there in between.
+    """
+    recipe = setting.precision
+    passes = setting.runtime.gradient_buffer == "persistent" and recipe.accumulation is not None
+    if not passes or setting.plan.optimizer_in_backward or setting.plan.offload_parameters:
+        return 0
+
+    def handed(weight: Weight) -> Number:
+        if not weight.trains or weight.format is not None:
+            return 0
+        return copies(setting, weight) * dtype(recipe.gradients).storage(weight.numel)
+
+    return sharded(setting, ledger.weights(), handed, setting.zero >= 2)
+
+
 def copies(setting: Setting, weight: Weight) -> int:
     """How often a weight and its gradient are there.
 

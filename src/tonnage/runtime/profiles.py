@@ -114,6 +114,9 @@ _PROFILES = (
         precision="bf16-mixed-accumulate",
         activation="eager",
         qkv="fused",
+        gate_up="fused",
+        rotary="packed",
+        embedding_mask="copy",
         loss="vocab-parallel-two-copies",
         sharding="partitioned",
         bucket_copy=True,
@@ -124,6 +127,8 @@ _PROFILES = (
         overlap_param_gather=False,
         sharded_reduce="all-reduce",
         flash_attention=2,
+        pipeline_host="waits",
+        reserved="replay",
         source="nanotron, read in source; ultrascale playbook",
     ),
 )

@@ -64,6 +64,10 @@ class Runtime:
             before the product.
         qkv: ``fused``: one projection, whose storage lives as long as any of q, k and v;
             ``separate``: three.
+        gate_up: ``fused``: gate and up are views of one product; ``separate``: two.
+        rotary: turned queries and keys are new tensors (``out-of-place``), or keys and values
+            are ``packed`` first: see `tonnage.ledger.rotary`.
+        embedding_mask: rows of other ranks' tokens are zeroed ``in-place`` or in a ``copy``.
         softmax: unfused attention keeps probabilities in ``compute`` format, or also in ``fp32``.
         attention_layout: ``bshd``, or Megatron's ``sbhd``, from which FlashAttention-2 keeps a
             transposed copy of its output beside the one that is handed on.
@@ -129,6 +133,12 @@ class Runtime:
             launched a product, forward and backward.
         matmul_workspace: their size in bytes; 0: cuBLAS's default on the device.
         linear_workspaces: Transformer Engine's own, of 32 MiB on sm90 and later, else 4 MiB.
+        pipeline_host: between stages the host is ``free`` to run ahead, or ``waits``: before the
+            last stage, until that one's host has issued the gradient; elsewhere, until an
+            activation has left.
+        reserved: what the allocator holds is a ``share`` over the tensors, or found by a
+            ``replay`` of the allocations where that knows the rest of the habits
+            (`tonnage.memory.reserved`).
         pipeline_split: stages hold equally many layers (``even``) or cost the same
             (``by-cost``): see `tonnage.plan.layout.stages`.
         overlap_grad_reduce: gradient reduction runs under the last micro-batch's backward.
@@ -166,6 +176,9 @@ class Runtime:
     layernorm_statistics: Literal["fp32", "input"] = "fp32"
     activation: Literal["fused", "eager"] = "fused"
     qkv: Literal["fused", "separate"] = "separate"
+    gate_up: Literal["fused", "separate"] = "separate"
+    rotary: Literal["out-of-place", "packed"] = "out-of-place"
+    embedding_mask: Literal["in-place", "copy"] = "in-place"
     softmax: Literal["compute", "fp32"] = "compute"
     attention_layout: Literal["bshd", "sbhd"] = "bshd"
     attention_statistics: int = 1
@@ -208,6 +221,8 @@ class Runtime:
     matmul_workspaces: int = 2
     matmul_workspace: int = 0
     linear_workspaces: int = 0
+    pipeline_host: Literal["free", "waits"] = "free"
+    reserved: Literal["share", "replay"] = "share"
     pipeline_split: SplitRule = "even"
     overlap_grad_reduce: bool = True
     overlap_param_gather: bool = True
