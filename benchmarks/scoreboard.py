@@ -65,9 +65,10 @@ the allocator; habits that were deduced from rows are marked so where they stand
 
 ## What stays off: memory
 
-* **Reserved and device memory** are allocated memory plus a share. What full-width blocks that
-  wait for a collective add, which grows with tensor parallelism, is not in it: most of the
-  error of the nanotron rows.
+* **Reserved memory** is replayed through a model of the caching allocator for nanotron alone;
+  its pace and its waits were chosen with these rows in view. What is left there are groups of
+  16 and 32 ranks across nodes with large micro-batches, where the replayed host runs too far
+  ahead. For every other stack reserved and device memory are allocated memory plus a share.
 * **Megatron with experts**: the imbalance of real routing is not an input of these rows.
 * **Megatron-Bridge's cards** in FP8: 35 % too high; the cards do not say which rank or which
   gradient format they mean.

@@ -251,3 +251,14 @@ def test_a_plan_file_sets_every_field(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(dataclasses.asdict(Plan())))
     assert read_plan(str(file)) == Plan()
+
+
+def test_a_model_from_a_file(tmp_path: Path) -> None:
+    config = {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 64}
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps({**config, "vocab_size": 100}), encoding="utf-8")
+    by_flag = run("estimate", f"--model-file={path}", "--gpus=1xH100", "--json").json()
+    by_place = run("estimate", str(path), "--gpus=1xH100", "--json").json()
+    assert by_flag == by_place
+    assert run("estimate", "gpt2", f"--model-file={path}", "--gpus=1xH100").code == 2
+    assert run("estimate", "--gpus=1xH100").code == 2

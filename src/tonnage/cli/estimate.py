@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
@@ -12,6 +13,7 @@ from tonnage.cli.flags import plan_changes, with_plan_flags
 from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
 from tonnage.cli.stdin import show_hyphen
+from tonnage.errors import InputError
 from tonnage.plan import Plan
 
 if TYPE_CHECKING:
@@ -25,11 +27,15 @@ _NO_LIMITS = LimitFlags()
 @with_plan_flags
 def estimate(
     model: Annotated[
-        str,
+        str | None,
         Parameter(group=_WHAT, help="A catalog name, a config.json, a folder, - or a hub name."),
-    ],
+    ] = None,
     /,
     *,
+    model_file: Annotated[
+        str | None,
+        Parameter(group=_WHAT, metavar="FILE", help="A config.json, in place of MODEL."),
+    ] = None,
     cluster: ClusterFlags = _NO_CLUSTER,
     plan_file: Annotated[
         str | None,
@@ -62,13 +68,29 @@ def estimate(
     where = cluster.read()
     plan = _plan(plan_file, plan_changes(flags))
     within = limits.read()
-    architecture = load(show_hyphen(model))
+    architecture = load(show_hyphen(_model(model, model_file)))
     if explain is not None:
         from tonnage.estimation import explain as explain_row
 
         row = explain.strip().lower().replace("-", "_").replace(" ", "_")
         return _show_explanation(explain_row(architecture, plan, where, row), as_json=as_json)
     return _show(weigh(architecture, plan, where, within), as_json=as_json)
+
+
+def _model(model: str | None, file: str | None) -> str:
+    """MODEL or the file that stands in for it."""
+    if (model is None) == (file is None):
+        raise InputError(
+            field="MODEL",
+            value="" if model is None else model,
+            problem="is missing" if model is None else "is given beside --model-file",
+            accepted="a catalog name, a config.json, a folder, - or a hub name",
+            hint="" if model is None else "one of the two",
+        )
+    # A name without a folder could be a name of the catalog.
+    if file is None:
+        return str(model)
+    return file if file == "-" else os.path.join(os.curdir, file)
 
 
 def _plan(path: str | None, changes: dict[str, Any]) -> Plan:
