@@ -121,3 +121,9 @@ def test_a_value_of_the_wrong_type_is_one_error(fields: dict[str, Any]) -> None:
     with pytest.raises(InputError) as caught:
         resolve(Plan(**fields), DENSE, cluster(1))
     assert next(iter(fields)) in caught.value.field
+
+
+def test_a_habit_is_given_once() -> None:
+    twice = (("loss", "eager"), ("loss", "chunked"))
+    with pytest.raises(InputError, match="twice"):
+        resolve(Plan(habits=twice), DENSE, cluster(1))

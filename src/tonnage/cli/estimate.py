@@ -65,10 +65,11 @@ def estimate(
     from tonnage.arch import load
     from tonnage.estimation import estimate as weigh
 
+    named = _model(model, model_file)
     where = cluster.read()
     plan = _plan(plan_file, plan_changes(flags))
     within = limits.read()
-    architecture = load(show_hyphen(_model(model, model_file)))
+    architecture = load(show_hyphen(named))
     if explain is not None:
         from tonnage.estimation import explain as explain_row
 

@@ -266,10 +266,6 @@ def with_habits(runtime: Runtime, habits: Iterable[tuple[str, str]]) -> Runtime:
                 problem="is not a habit",
                 accepted=", ".join(habit_names()),
             )
-        if name in changes:
-            raise InputError(
-                field="habit", value=name, problem="is given twice", accepted="one value"
-            )
         changes[name] = _parse_habit(name, text, hints[name])
     return dataclasses.replace(runtime, **changes)  # type: ignore[arg-type]
 
