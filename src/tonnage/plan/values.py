@@ -112,17 +112,17 @@ def _check_texts(plan: Plan) -> None:
         value = getattr(plan, name)
         if not isinstance(value, tuple | list):
             raise InputError(field=name, value=value, problem="is not a list", accepted="a list")
-    names: list[object] = []
     for habit in plan.habits:
-        if isinstance(habit, tuple | list) and habit and habit[0] in names:
-            raise InputError(
-                field="habits", value=habit[0], problem="is given twice", accepted="one value"
-            )
-        names.extend(habit[:1] if isinstance(habit, tuple | list) else ())
         pair = isinstance(habit, tuple | list) and len(habit) == 2
         if not pair or not all(isinstance(part, str) for part in habit):
             raise InputError(
                 field="habits", value=habit, problem="is not a habit", accepted="name and value"
+            )
+    names = [name for name, _ in plan.habits]
+    for name in set(names):
+        if names.count(name) > 1:
+            raise InputError(
+                field="habits", value=name, problem="is given twice", accepted="one value"
             )
 
 
