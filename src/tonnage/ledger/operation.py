@@ -132,6 +132,8 @@ class Operation:
         scratch: tensors that live while the forward kernel runs.
         scratch_backward: tensors that live while the backward kernel runs.
         scattered: its rows are read or written in the order of an index.
+        moves: it only copies; where kernels are eager, the factor on their traffic stands for
+            copies already (`tonnage.timing.constants.EAGER_TRAFFIC`).
         rows: of an attention core, queries times heads; None elsewhere.
     """
 
@@ -156,6 +158,7 @@ class Operation:
     scratch: tuple[Tensor, ...] = ()
     scratch_backward: tuple[Tensor, ...] = ()
     scattered: bool = False
+    moves: bool = False
     rows: Number | None = None
 
 

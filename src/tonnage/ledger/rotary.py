@@ -52,6 +52,7 @@ def _packed(setting: Setting, spec: Attention, heads: Heads) -> tuple[Operations
             outputs=writes,
             outputs_joined=views and len(writes) > 1,
             passes_gradient=name.startswith("kv"),
+            moves=name.startswith("kv"),
         )
 
     permuted = named("permuted", heads)
@@ -65,6 +66,7 @@ def _packed(setting: Setting, spec: Attention, heads: Heads) -> tuple[Operations
         outputs=permuted,
         outputs_joined=same_width,
         gradients_joined=True,
+        moves=True,
     )
     keep = Operation(
         name="attention.kv_copy",
@@ -73,6 +75,7 @@ def _packed(setting: Setting, spec: Attention, heads: Heads) -> tuple[Operations
         outputs=copies,
         saves=copies,
         outputs_joined=True,
+        moves=True,
     )
     operations = (
         permute,

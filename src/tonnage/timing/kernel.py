@@ -200,11 +200,14 @@ def _memory_bound(setting: Setting, rate: Rates, operation: Operation, moved: Nu
     """Bytes over bandwidth, and the start of the kernel; scans also by their FLOPs."""
     if operation.kind == "communication":
         return 0.0
+    eager = setting.runtime.kernels == "eager" and not setting.plan.compile
+    if operation.moves and eager:
+        return 0.0
     core = "core_attn" in operation.modules
     scattered = operation.scattered and setting.runtime.permute == "kernels"
     speed = rate.softmax if core else rate.scattered if scattered else rate.memory
     factor = 1.0
-    if setting.runtime.kernels == "eager" and not setting.plan.compile and not core:
+    if eager and not core:
         factor = constants.EAGER_TRAFFIC
     seconds = factor * moved / speed + constants.ELEMENTWISE_START
     return maximum(seconds, operation.flops / rate.attention)
