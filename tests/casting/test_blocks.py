@@ -71,8 +71,14 @@ def test_the_ends_of_the_range(entry: DType, value: float) -> None:
 
 @given(values=VALUES, entry=st.sampled_from(BLOCKED))
 def test_an_error_is_at_most_half_a_step_of_the_block(values: list[float], entry: DType) -> None:
+    whole = max(map(abs, values))
     for block in cast_blocks(np.array(values, np.float64), entry):
         largest = max(map(abs, block.values))
+        # NVFP4's block scales are E4M3, relative to the largest of the tensor: a block far
+        # below it has a scale that is subnormal or nothing.
+        if entry.name == "nvfp4" and 448 * largest < 2.0**-6 * whole:
+            assert max(map(abs, block.becomes)) <= 2.0**-6 / 448 * whole * 1.26
+            continue
         for value, after in zip(block.values, block.becomes, strict=True):
             # The top step of E2M1 is 2 of 6, and MX saturates by up to a quarter.
             assert abs(after - value) <= largest * 0.26 + 1e-38
