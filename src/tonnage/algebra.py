@@ -9,9 +9,10 @@ symbol if somebody has already imported them.
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias
@@ -141,6 +142,25 @@ def largest(values: Iterable[Number]) -> Number:
     for value in values:
         result = maximum(result, value)
     return result
+
+
+def smallest(values: Iterable[Number]) -> Number:
+    """The smallest of several; there must be one."""
+    return functools.reduce(minimum, values)
+
+
+def by_distinct(function: Callable[..., Number], *values: Number) -> Number:
+    """``function(*values)``, worked out once for each distinct row where there are columns.
+
+    For what is costly and takes few different values in a column of many plans.
+    """
+    if not any(map(is_array, values)):
+        return function(*values)
+    import numpy as np
+
+    table = np.stack(np.broadcast_arrays(*values), axis=-1)
+    rows, place = np.unique(table, axis=0, return_inverse=True)
+    return np.broadcast_to(function(*rows.T), len(rows))[place.reshape(-1)]
 
 
 def next_power_of_two(value: Number) -> Number:
