@@ -132,8 +132,14 @@ def total(values: Iterable[Number]) -> Number:
     """The sum, by plain addition (``sum`` with a name that reads well beside ``maximum``)."""
     result: Number = 0
     for value in values:
-        result = result + value
+        if not _is_nothing(value):
+            result = value if _is_nothing(result) else result + value
     return result
+
+
+def _is_nothing(value: Number) -> bool:
+    """Whether the value is the plain number 0, which in columns is work all the same."""
+    return type(value) is int and value == 0
 
 
 def largest(values: Iterable[Number]) -> Number:
