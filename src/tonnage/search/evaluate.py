@@ -10,6 +10,7 @@ from tonnage.algebra import Number, where
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
 from tonnage.estimation import Limits
+from tonnage.ledger import StageLedger
 from tonnage.memory import StageMemory, outside, stage_memory
 from tonnage.memory.reserved import reserved_bound
 from tonnage.plan import Plan
@@ -58,8 +59,8 @@ def _weigh(part: Part, cluster: Cluster, found: Weighed) -> None:
     beyond = outside(part.setting, cluster.device).bytes
     names = ("allocated", "reserved", "worst_stage")
     worst: dict[str, Number] = {"allocated": 0, "reserved": -1, "worst_stage": 0}
-    for memory in _memories(part):
-        reserved = reserved_bound(part.setting, memory)
+    for ledger, memory in _memories(part):
+        reserved = reserved_bound(part.setting, ledger, memory)
         fuller = reserved > worst["reserved"]
         own = (memory.allocated, reserved, memory.stage)
         worst = {n: where(fuller, value, worst[n]) for n, value in zip(names, own, strict=True)}
@@ -68,7 +69,7 @@ def _weigh(part: Part, cluster: Cluster, found: Weighed) -> None:
     found.device[part.where] = worst["reserved"] + beyond
 
 
-def _memories(part: Part) -> Iterator[StageMemory]:
+def _memories(part: Part) -> Iterator[tuple[StageLedger, StageMemory]]:
     """The memory of the stages among which the worst is.
 
     Of stages that hold the same the first has the most micro-batches in flight, and nothing
@@ -77,8 +78,9 @@ def _memories(part: Part) -> Iterator[StageMemory]:
     """
     if part.setting.runtime.pipeline_buffers == "pair":
         for ledger, _ in part.runs():
-            yield stage_memory(part.setting, ledger)
+            yield ledger, stage_memory(part.setting, ledger)
         return
     for place, ledger in enumerate(part.ledgers):
         stage = dataclasses.replace(ledger.stage, index=place)
-        yield stage_memory(part.setting, dataclasses.replace(ledger, stage=stage))
+        each = dataclasses.replace(ledger, stage=stage)
+        yield each, stage_memory(part.setting, each)
