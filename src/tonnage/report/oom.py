@@ -50,7 +50,7 @@ def _headline(found: Diagnosis) -> Text:
 
 
 def _where(failure: Failure) -> str:
-    parts = [failure.moment or "no traceback says at which moment"]
+    parts: list[str] = [failure.moment or "no traceback says at which moment"]
     if failure.rank is not None:
         parts.append(f"rank {failure.rank}")
     if failure.times > 1:
