@@ -113,8 +113,10 @@ def _plan(path: str | None, changes: dict[str, Any]) -> Plan:
 def _show(answer: Estimate, changes: Sequence[Change] | None, *, as_json: bool) -> int:
     """Print an answer, and what would make it fit where it does not."""
     if as_json:
-        nearest = {"nearest": [change.to_dict() for change in changes or ()]}
-        print_json(answer.to_dict() | nearest)
+        found = answer.to_dict()
+        if changes is not None:
+            found["nearest"] = [change.to_dict() for change in changes]
+        print_json(found)
     else:
         from tonnage.report.estimate import print_estimate
 
