@@ -33,8 +33,10 @@ OUTSIDE: Final = (
     *("tp", "cp", "ep", "etp", "dp", "mbs", "gbs", "grad_acc", "seq", "hsdp_shard"),
     *("pp", "vpp", "schedule", "first_stage_layers", "last_stage_layers", "pipeline_layout"),
     *("account_for_embedding", "account_for_loss", "iteration"),
+    *("recompute_method", "recompute_num_layers"),
 )
-"""Fields of a plan that no rule of a single piece reads; the numbers it takes from the setting."""
+"""Fields of a plan that no rule of a single piece reads: those that lay out the pipeline, group
+its layers or count its steps, and the numbers, which a rule takes from the setting."""
 
 BLANK: Final = Plan()
 
@@ -79,10 +81,10 @@ class Table:
         """The answers under the choices of a setting, as far as rules read them."""
         default = {name: getattr(BLANK, name) for name in (*OUTSIDE, *ignores)}
         plan = dataclasses.replace(setting.plan, **default)
-        shared = dataclasses.replace(setting, plan=plan, dp=1, shard=1, grad_acc=1)
         names = ("runtime", "precision", "optimizer", "sp", "zero", "device", "causal")
         key = (plan, *(getattr(setting, name) for name in names))
         if key not in self._sheets:
+            shared = dataclasses.replace(setting, plan=plan, dp=1, shard=1, grad_acc=1)
             self._sheets[key] = Sheet(self, shared)
         return self._sheets[key]
 
