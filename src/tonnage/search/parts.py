@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tonnage.algebra import is_array
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
 from tonnage.ledger import StageLedger
@@ -93,12 +94,13 @@ def table_of(architecture: Architecture) -> Table:
 
 def _made(architecture: Architecture, group: Group, cluster: Cluster) -> Iterator[Part]:
     resolved = resolve(group.plan, architecture, cluster)
+    table = table_of(architecture)
+    rows = table.rows({name: single(group.columns[name]) for name in DECIDING})
     for start in range(0, len(group), CHUNK):
         where = slice(start, min(start + CHUNK, len(group)))
         columns = {name: single(group.columns[name][where]) for name in NUMERIC}
         setting = resolved.setting.columns(**columns)
-        table = table_of(architecture)
-        view = View(table, setting, table.rows(columns))
+        view = View(table, setting, rows[where] if is_array(rows) else rows)
         yield Part(where=where, setting=setting, ledgers=_ledgers(view, resolved))
 
 

@@ -63,7 +63,7 @@ class Table:
         self.lengths: list[int] = []
         self._sheets: dict[Choices, Sheet] = {}
 
-    def rows(self, columns: Mapping[str, Number]) -> NDArray[np.intp] | int:
+    def rows(self, columns: Mapping[str, Number]) -> Number:
         """The row of every plan, added where it is new; one row where no column varies."""
         code: Number = 0
         for name, bits in DECIDING.items():
@@ -170,7 +170,7 @@ class Sheet:
 class View:
     """The pieces of a model as the plans of one column see them."""
 
-    def __init__(self, table: Table, setting: Setting, rows: NDArray[np.intp] | int) -> None:
+    def __init__(self, table: Table, setting: Setting, rows: Number) -> None:
         self._table = table
         self._setting = setting
         self._rows = rows
@@ -239,7 +239,7 @@ def single(column: Number) -> Number:
     return column
 
 
-def taken(value: Any, rows: NDArray[np.intp] | int) -> Any:
+def taken(value: Any, rows: Number) -> Any:
     """The rows of an answer: of an array, or of all arrays in a dataclass or a dictionary."""
     if is_array(value):
         found = value[rows]
