@@ -72,14 +72,24 @@ def reserved_bound(setting: Setting, ledger: StageLedger, memory: StageMemory) -
     """
     if not _replays(setting):
         return reserved_bytes(memory.held)
-    counts = ledger.stage.kinds()
-    late = [(_late(setting, ops), counts[layer]) for layer, ops in ledger.layers.items()]
-    queue = largest(ceil_div(QUEUE * each.bytes, each.entries) for each, _ in late)
-    step = setting.grad_acc * total(count * each.bytes for each, count in late)
     most = {n: largest(moment.categories[n] for moment in memory.instants) for n in CATEGORIES}
     gaps = ceil_div(round(GAPS * 100) * total(most[name] for name in PASSING), 100) + SEGMENTS
-    bound = total(most.values()) + gaps + minimum(queue, step)
+    bound = total(most.values()) + gaps + _waiting(setting, ledger)
     return maximum(bound, reserved_bytes(memory.held))
+
+
+def _waiting(setting: Setting, ledger: StageLedger) -> Number:
+    """All that waits for collectives at the most: what a full queue touches, or a whole step."""
+    counts = ledger.stage.kinds()
+    late = [(_late(setting, ops), counts[layer]) for layer, ops in ledger.layers.items()]
+    ends = [_late(setting, end) for end in (ledger.embedding, ledger.head) if end]
+    touched = total(end.bytes for end in ends)
+    entries = sum(count * each.entries for each, count in late) + sum(end.entries for end in ends)
+    # A queue is so many layers, and the ends once for each micro-batch that is in it.
+    queue = largest(ceil_div(QUEUE * each.bytes, each.entries) for each, _ in late)
+    queue = queue + (QUEUE // entries + 2) * touched
+    step = touched + total(count * each.bytes for each, count in late)
+    return minimum(queue, setting.grad_acc * step)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,7 +84,7 @@ class Table:
         names = ("runtime", "precision", "optimizer", "sp", "zero", "device", "causal")
         key = (plan, *(getattr(setting, name) for name in names))
         if key not in self._sheets:
-            shared = dataclasses.replace(setting, plan=plan, dp=1, shard=1, grad_acc=1)
+            shared = dataclasses.replace(setting, plan=plan, shard=1, grad_acc=1)
             self._sheets[key] = Sheet(self, shared)
         return self._sheets[key]
 
@@ -148,7 +148,9 @@ class Sheet:
         """A piece on every page."""
         pages = self._table.pages
         for page in pages[len(self._settings) :]:
-            self._settings.append(self._setting.columns(**page))
+            # No rule reads replicas, but the grid that it takes its axes from must be whole.
+            dp = page["ep"] * page["etp"]
+            self._settings.append(self._setting.columns(**page, dp=dp))
         held = self.pieces.setdefault(name, [])
         held += [_operations(setting, name) for setting in self._settings[len(held) :]]
         return held
