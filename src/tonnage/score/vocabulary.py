@@ -278,7 +278,6 @@ RULES: tuple[Rule, ...] = (
     _rule("extra", r"(pp schedule )?1f1b"),
     _rule("extra", r"local batch (?P<local_batch>\d+) split into microbatches \([^)]*\)"),
     _rule("extra", r"local batch (?P<local_batch>\d+) \(microbatch assumed \d+\)"),
-    _rule("extra", r"asynctp"),
     # Acceleration frameworks of fms-hf-tuning.
     _rule(
         "extra",
