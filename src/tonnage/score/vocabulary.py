@@ -207,12 +207,6 @@ RULES: tuple[Rule, ...] = (
         recompute="selective",
         recompute_modules=("outputs",),
     ),
-    _rule(
-        "recompute",
-        r"selective layer( \(every 2nd\))?",
-        recompute="selective",
-        recompute_modules=("every-second-layer",),
-    ),
     _rule("recompute", r"fsdp activation_checkpointing_policy block|, toml default|sac"),
     _rule("recompute", r"selective", recompute="selective"),
     _rule("recompute", r"core_attn|attention core"),
