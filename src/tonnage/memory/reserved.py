@@ -68,7 +68,7 @@ def reserved_bound(setting: Setting, ledger: StageLedger, memory: StageMemory) -
     different instants, and what comes and goes within a step leaves gaps (`GAPS`). What a
     collective has touched comes back only when the host sees that it is over, and the host can
     be a full queue of launches ahead (`tonnage.timing.clocks.QUEUE`): until then whatever is
-    asked for next is new.
+    asked for next is new. Gaps are bounded by what was seen, and not by proof.
     """
     if not _replays(setting):
         return reserved_bytes(memory.held)
@@ -87,7 +87,7 @@ def _waiting(setting: Setting, ledger: StageLedger) -> Number:
     entries = sum(count * each.entries for each, count in late) + sum(end.entries for end in ends)
     # A queue is so many layers, and the ends once for each micro-batch that is in it.
     queue = largest(ceil_div(QUEUE * each.bytes, each.entries) for each, _ in late)
-    queue = queue + (QUEUE // entries + 2) * touched
+    queue = queue + (QUEUE // max(entries, 1) + 2) * touched
     step = touched + total(count * each.bytes for each, count in late)
     return minimum(queue, setting.grad_acc * step)
 
@@ -137,10 +137,10 @@ def _played(
     setting: Setting, ledgers: tuple[StageLedger, ...], allocated: list[int]
 ) -> list[tuple[int, int]]:
     """The stages to replay, the fullest first, and for how many steps."""
-    largest = max(range(len(ledgers)), key=lambda stage: allocated[stage])
+    fullest = max(range(len(ledgers)), key=lambda stage: allocated[stage])
     chosen: list[tuple[int, int]] = []
     plays = 0
-    for stage in sorted({0, largest, len(ledgers) - 1}, key=lambda stage: -allocated[stage]):
+    for stage in sorted({0, fullest, len(ledgers) - 1}, key=lambda stage: -allocated[stage]):
         order = passes(setting.plan, stage, int(setting.grad_acc))
         layers = len(ledgers[stage].stage.layers) / setting.plan.vpp + 1
         plays += int(STEPS * len(order) * layers)
