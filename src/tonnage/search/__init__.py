@@ -1,0 +1,1 @@
+"""The space of plans: weighed as columns, bounded, ranked."""
