@@ -109,7 +109,7 @@ def _memory(
 ) -> MemoryPart:
     setting = resolved.setting
     beyond = outside(setting, cluster.device)
-    capacity = _capacity(cluster, limits)
+    capacity = usable_bytes(cluster, limits)
     found = [stage_memory(setting, ledger) for ledger in ledgers]
     reserved = reserved_by_stage(
         setting,
@@ -168,7 +168,7 @@ def _stage(
     )
 
 
-def _capacity(cluster: Cluster, limits: Limits) -> int:
+def usable_bytes(cluster: Cluster, limits: Limits) -> int:
     usable = cluster.device.usable_bytes
     if limits.memory_limit is not None:
         usable = min(usable, limits.memory_limit)

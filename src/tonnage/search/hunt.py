@@ -1,0 +1,387 @@
+"""The search of one cluster: bounds for all of the space, weights for what they leave.
+
+Rows of degrees come first, the most promising before the others, with the few layouts that
+have a name and the few ways to recompute that have no depth: some plans that are good. Then all
+of the space is gone through, layout by layout and depth by depth. A plan is left out only where
+its floors show that it cannot be among the best of its structure, nor on the frontier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.estimation.estimate import usable_bytes
+from tonnage.memory.outside import reserved_bytes
+from tonnage.plan import resolve
+from tonnage.search.batch import Batch, Index, Material, batches, material, states_of
+from tonnage.search.bounds import Bounds, Pairs
+from tonnage.search.evaluate import evaluate
+from tonnage.search.group import Group
+from tonnage.search.layouts import Deck, kind_prefix
+from tonnage.search.legality import Columns
+from tonnage.search.modes import NONE, Mode, modes
+from tonnage.search.pieces import Floats, Held, plan_of_row
+from tonnage.search.rank import Found, Frontier, Ranking, Structure
+from tonnage.search.space import Space
+
+SEEDS: Final = 512
+"""Rows that are looked at at once for the first good plans."""
+
+PAIRS: Final = 400_000
+"""Layouts with rows that are bounded at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What a group of plans shares.
+
+    Attributes:
+        batch: number of stages, and sequence parallelism.
+        deck: the pipeline.
+        layout: which of its layouts.
+        mode: what is recomputed.
+        zero: ZeRO stage.
+        hsdp: whether parameters are sharded over a part of the replicas.
+        loss: how the cross-entropy is computed.
+        offload: whether parameters lie in host memory.
+    """
+
+    batch: Batch
+    deck: Deck
+    layout: int
+    mode: Mode
+    zero: int
+    hsdp: bool
+    loss: str
+    offload: bool
+
+    def fields(self, rows: Columns) -> dict[str, Any]:
+        """The fields of a plan that it decides."""
+        return {
+            **self.deck.plan_fields(self.layout),
+            **self.mode,
+            "sp": self.batch.sp,
+            "zero": self.zero,
+            "hsdp_shard": int(rows["shard"][0]) if self.hsdp else None,
+            "loss": self.loss,
+            "offload_parameters": self.offload,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """Plans of one group that no bound has excluded."""
+
+    choice: Choice
+    rows: Columns
+    seconds: Floats
+    device: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cloud:
+    """Every plan that was weighed: its group, seconds and device bytes, and whether it is good."""
+
+    group: int
+    seconds: Floats
+    device: NDArray[np.int64]
+    good: NDArray[np.bool_]
+
+
+class Hunt:
+    """The search of one cluster."""
+
+    def __init__(
+        self, space: Space, cluster: int, ranking: Ranking, note: Callable[[float], None]
+    ) -> None:
+        """Begin with an empty frontier.
+
+        Args:
+            space: the legal plans on the cluster.
+            cluster: which of the question's it is.
+            ranking: the best plans so far, on this cluster and others.
+            note: is told the share of the work that is done.
+        """
+        self.space = space
+        self.cluster = cluster
+        self.ranking = ranking
+        self.frontier = Frontier()
+        self.groups: list[Group] = []
+        self.cloud: list[Cloud] = []
+        self.capacity = usable_bytes(space.cluster, space.question.limits)
+        self.longest = space.question.longest_step(space.cluster)
+        self._note = note
+        self._prefix = kind_prefix(space.question.architecture)
+        self._share = (
+            1.0 if space.runtime.reserved == "replay" else float(reserved_bytes(10**9)) / 1e9
+        )
+        self._headroom = space.question.objective == "headroom"
+
+    def run(self) -> None:
+        """Weigh or exclude every plan of the space."""
+        found = batches(self.space)
+        self._seed(found)
+        self._sweep(found)
+
+    def _seed(self, found: Sequence[Batch]) -> None:
+        """Weigh plans with named layouts, the fastest rows first, until some are good."""
+        rows = [
+            (batch, row) for batch in range(len(found)) for row in range(len(found[batch].floor))
+        ]
+        floors = np.concatenate([batch.floor for batch in found]) if found else np.empty(0)
+        order = np.argsort(floors, kind="stable")
+        for start in range(0, len(order), SEEDS):
+            chosen = np.array([rows[place] for place in order[start : start + SEEDS]])
+            candidates: list[Candidates] = []
+            for number in np.unique(chosen[:, 0]):
+                mine = chosen[chosen[:, 0] == number][:, 1]
+                candidates += self._candidates(found[number], mine, quick=True)
+            self._weigh(candidates, enough=True)
+            if len(self.frontier.seconds):
+                return
+
+    def _sweep(self, found: Sequence[Batch]) -> None:
+        """Bound all of the space, and weigh what the bounds leave."""
+        candidates: list[Candidates] = []
+        for batch in found:
+            mine = np.flatnonzero(self._in_reach(batch.pp, batch.rows, batch.floor))
+            candidates += self._candidates(batch, mine, quick=False)
+        self._weigh(candidates)
+
+    def _in_reach(self, pp: int, rows: Columns, floor: Floats) -> NDArray[np.bool_]:
+        """Rows whose seconds could make the top or the frontier."""
+        if self._headroom:
+            return floor <= self.longest
+        top = floor < self._limits(pp, rows)
+        return (floor <= self.longest) & (top | (floor <= self._span()))
+
+    def _span(self) -> float:
+        """The end of the frontier, in seconds."""
+        if not len(self.frontier.seconds):
+            return np.inf
+        return float(self.frontier.seconds[0]) * self.space.question.span
+
+    def _limits(self, pp: int, rows: Columns) -> Floats:
+        """What each row must be below to change the top."""
+        degrees = np.stack([rows[name] for name in ("tp", "cp", "ep")], axis=1)
+        each, place = np.unique(degrees, axis=0, return_inverse=True)
+        structures = [(self.cluster, pp, *map(int, values)) for values in each]
+        limits = self.ranking.limits(self.cluster, structures, self.capacity)
+        return limits[place.ravel()]
+
+    def _candidates(self, batch: Batch, chosen: Index, *, quick: bool) -> Iterator[Candidates]:
+        """The plans of some rows that no bound excludes."""
+        if not len(chosen):
+            return
+        deepest = 1 if quick else max(int(deck.longest.max()) for deck in batch.decks)
+        offered = modes(self.space.question, deepest)
+        stuff = material(batch, chosen, offered)
+        limits = self._limits(batch.pp, stuff.rows)
+        states = self._states(batch, stuff.rows)
+        for deck in batch.decks:
+            for part in _parts(deck, len(chosen), quick=quick):
+                look = _Look(batch=batch, deck=part, stuff=stuff, limits=limits, states=states)
+                yield from self._of_deck(look, offered)
+
+    def _states(self, batch: Batch, rows: Columns) -> list[_States]:
+        """The states of some rows under every ZeRO stage, shard, and offload."""
+        found = []
+        for zero in self.space.zero_stages:
+            for offload in self.space.offloads:
+                kinds = [
+                    (
+                        hsdp,
+                        columns,
+                        index,
+                        states_of(batch, columns, zero, hsdp=hsdp, offload=offload),
+                    )
+                    for hsdp, columns, index in self.space.shards(rows, zero)
+                ]
+                found += [
+                    _States(
+                        zero=zero, offload=offload, hsdp=hsdp, rows=columns, base=index, held=held
+                    )
+                    for hsdp, columns, index, held in kinds
+                ]
+        return found
+
+    def _of_deck(self, look: _Look, offered: Sequence[Mode]) -> Iterator[Candidates]:
+        """The candidates of one pipeline."""
+        bounds = Bounds(look.deck, self._prefix, look.stuff.rows, look.stuff.work)
+        pairs = bounds.every()
+        if look.deck.vpp > 1:
+            pairs = pairs.where(look.stuff.rows["grad_acc"][pairs.row] % look.deck.pp == 0)
+        heads = look.stuff.work.head
+        quickest = min(heads, key=lambda loss: float(heads[loss].sum()))
+        fast = self._fast(bounds.seconds(pairs, NONE, quickest), look.limits[pairs.row])
+        pairs = pairs.where(fast)
+        for mode in offered:
+            deep = mode.get("recompute_num_layers", 0)
+            most = look.deck.longest[pairs.layout] - (mode.get("recompute_method") == "block")
+            chosen = pairs.where(deep <= most)
+            for loss in self.space.losses if len(chosen) else ():
+                seconds = bounds.seconds(chosen, mode, loss)
+                fast = self._fast(seconds, look.limits[chosen.row])
+                if fast.any():
+                    yield from self._of_mode(
+                        look, bounds, chosen.where(fast), seconds[fast], mode, loss
+                    )
+
+    def _of_mode(
+        self, look: _Look, bounds: Bounds, pairs: Pairs, seconds: Floats, mode: Mode, loss: str
+    ) -> Iterator[Candidates]:
+        """Candidates of one way of recomputation and one loss: those that fit and add something."""
+        active = bounds.active(pairs, mode, loss, look.stuff.room)
+        for states in look.states:
+            chosen, origin = states.spread(pairs)
+            resting, stepping = bounds.states(chosen, states.held)
+            tensors = np.maximum(resting + active[origin], stepping).max(axis=1)
+            device = tensors * self._share + look.stuff.room.outside[chosen.row]
+            kept = self._adds(seconds[origin], device, look.limits[chosen.row])
+            if not kept.any():
+                continue
+            left, quick, small = chosen.where(kept), seconds[origin][kept], device[kept]
+            for layout in np.unique(left.layout):
+                mine = left.layout == layout
+                shard = left.shard[mine]
+                yield Candidates(
+                    choice=Choice(
+                        batch=look.batch,
+                        deck=look.deck,
+                        layout=int(layout),
+                        mode=mode,
+                        zero=states.zero,
+                        hsdp=states.hsdp,
+                        loss=loss,
+                        offload=states.offload,
+                    ),
+                    rows={name: column[shard] for name, column in states.rows.items()},
+                    seconds=quick[mine],
+                    device=small[mine],
+                )
+
+    def _fast(self, seconds: Floats, limits: Floats) -> NDArray[np.bool_]:
+        """Whether plans of these seconds could be wanted."""
+        within = seconds <= self.longest
+        if self._headroom:
+            return within
+        return within & ((seconds < limits) | (seconds <= self._span()))
+
+    def _adds(self, seconds: Floats, device: Floats, limits: Floats) -> NDArray[np.bool_]:
+        """Whether plans with these floors fit, and could change the top or the frontier."""
+        fits = device <= self.capacity
+        if self._headroom:
+            return fits & (device < limits)
+        before = (seconds <= self._span()) & self.frontier.adds(seconds, device)
+        return fits & ((seconds < limits) | before)
+
+    def _weigh(self, candidates: list[Candidates], *, enough: bool = False) -> None:
+        """Weigh candidates, the most promising group first, while bounds do not exclude it."""
+        order = sorted(range(len(candidates)), key=lambda i: (self._promise(candidates[i]), i))
+        for done, index in enumerate(order):
+            self._note(done / len(order))
+            group = candidates[index]
+            limits = self._limits(group.choice.deck.pp, group.rows)
+            kept = self._adds(group.seconds, group.device, limits)
+            if kept.any():
+                self._take(group.choice, {n: c[kept] for n, c in group.rows.items()})
+            if enough and len(self.frontier.seconds) and done >= len(order) // 100:
+                return
+
+    def _promise(self, group: Candidates) -> float:
+        return float((group.device if self._headroom else group.seconds).min())
+
+    def _take(self, choice: Choice, rows: Columns) -> None:
+        """Weigh a group, and rank the plans that meet every limit."""
+        question = self.space.question
+        plan = plan_of_row(self.space, choice.fields(rows), rows, 0)
+        whole = resolve(plan, question.architecture, self.space.cluster).plan
+        group = Group(plan=whole, columns=rows)
+        weighed = evaluate(question.architecture, group, self.space.cluster, question.limits)
+        good = (weighed.device <= self.capacity) & (weighed.seconds <= self.longest)
+        number = len(self.groups)
+        self.groups.append(group)
+        self.cloud.append(
+            Cloud(group=number, seconds=weighed.seconds, device=weighed.device, good=good)
+        )
+        index = np.flatnonzero(good)
+        if not len(index):
+            return
+        self.frontier.add(weighed.seconds[index], weighed.device[index] * 1.0, number, index)
+        self._rank(group, number, weighed.seconds, weighed.device, index)
+
+    def _rank(
+        self, group: Group, number: int, seconds: Floats, device: NDArray[np.int64], index: Index
+    ) -> None:
+        """Offer the best plan of each structure among those of a group."""
+        first, second = (device, seconds) if self._headroom else (seconds, device)
+        order = index[np.lexsort((second[index], first[index]))]
+        degrees = np.stack([group.columns[name][order] for name in ("tp", "cp", "ep")], axis=1)
+        _, places = np.unique(degrees, axis=0, return_index=True)
+        for place in places:
+            row = int(order[place])
+            structure: Structure = (self.cluster, group.plan.pp, *map(int, degrees[place]))
+            key = self.ranking.key(
+                self.cluster, float(seconds[row]), int(device[row]), self.capacity
+            )
+            self.ranking.offer(
+                structure,
+                Found(
+                    key=key,
+                    cluster=self.cluster,
+                    group=number,
+                    row=row,
+                    seconds=float(seconds[row]),
+                    device=int(device[row]),
+                ),
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _States:
+    """States of some rows under one ZeRO stage, with all that they can be sharded over."""
+
+    zero: int
+    offload: bool
+    hsdp: bool
+    rows: Columns
+    base: Index
+    held: Held
+
+    def spread(self, pairs: Pairs) -> tuple[Pairs, Index]:
+        """The pairs with every shard of their row, and which of the pairs each comes from."""
+        order = np.argsort(self.base, kind="stable")
+        start = np.searchsorted(self.base[order], pairs.row, "left")
+        count = np.searchsorted(self.base[order], pairs.row, "right") - start
+        origin = np.repeat(np.arange(len(pairs)), count)
+        within = np.arange(len(origin)) - np.repeat(np.cumsum(count) - count, count)
+        shard = order[np.repeat(start, count) + within]
+        return Pairs(layout=pairs.layout[origin], row=pairs.row[origin], shard=shard), origin
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Look:
+    """One pipeline with the rows that are looked at."""
+
+    batch: Batch
+    deck: Deck
+    stuff: Material
+    limits: Floats
+    states: list[_States]
+
+
+def _parts(deck: Deck, rows: int, *, quick: bool) -> Iterator[Deck]:
+    """The layouts that have a name; or all, as many at a time as can be bounded at once."""
+    if quick:
+        named = sum("account_for_loss" in fields for fields in deck.fields)
+        if named or len(deck):
+            yield deck.take(slice(0, max(named, min(len(deck), 4))))
+        return
+    size = max(1, PAIRS // max(rows, 1))
+    for start in range(0, len(deck), size):
+        yield deck.take(slice(start, start + size))
