@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tonnage.algebra import Number, ceil_div, largest, total, where
 from tonnage.dtype import dtype
@@ -62,7 +63,7 @@ class Instant:
     categories: dict[str, Number]
     stranded: Number = 0
 
-    @property
+    @cached_property
     def allocated(self) -> Number:
         """Bytes of all tensors at this instant."""
         return total(self.categories.values())
@@ -88,7 +89,7 @@ class StageMemory:
     @property
     def held(self) -> Number:
         """Bytes of tensors and of stranded blocks, at the instant where they are most."""
-        return largest(instant.allocated + instant.stranded for instant in self.instants)
+        return largest(total((instant.allocated, instant.stranded)) for instant in self.instants)
 
     @property
     def peak(self) -> Instant:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tonnage.algebra import Number
 from tonnage.ledger import StageLedger
 from tonnage.ledger.loss import known
 from tonnage.memory.outside import reserved_bytes
@@ -44,6 +45,14 @@ def reserved_by_stage(
         played = replay(setting, ledgers, stage, costs, capacity, steps)
         held[stage] = max(played.reserved, allocated[stage])
     return tuple(held)
+
+
+def reserved_bound(_: Setting, memory: StageMemory) -> Number:
+    """Reserved bytes of a stage in closed form, never below the figure of `reserved_by_stage`.
+
+    The share is that figure, where a share decides. A replay can find more.
+    """
+    return reserved_bytes(memory.held)
 
 
 def _replays(setting: Setting) -> bool:

@@ -8,10 +8,11 @@ stack it is.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from tonnage.errors import InputError
 
@@ -258,13 +259,18 @@ def habit_names() -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(Runtime) if f.name not in _FACTS)
 
 
+@functools.cache
+def _hints() -> dict[str, Any]:
+    """The types of the habits."""
+    return typing.get_type_hints(Runtime)
+
+
 def with_habits(runtime: Runtime, habits: Iterable[tuple[str, str]]) -> Runtime:
     """The runtime with some habits overridden, each given as text.
 
     Raises:
         InputError: a habit is unknown, or its value is not one that it can take.
     """
-    hints = typing.get_type_hints(Runtime)
     changes: dict[str, object] = {}
     for name, text in habits:
         if name not in habit_names():
@@ -274,7 +280,7 @@ def with_habits(runtime: Runtime, habits: Iterable[tuple[str, str]]) -> Runtime:
                 problem="is not a habit",
                 accepted=", ".join(habit_names()),
             )
-        changes[name] = _parse_habit(name, text, hints[name])
+        changes[name] = _parse_habit(name, text, _hints()[name])
     return dataclasses.replace(runtime, **changes)  # type: ignore[arg-type]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.plan import Plan
+from tonnage.timing.step import PARTS
 
 NUMERIC: Final = ("tp", "cp", "ep", "etp", "dp", "shard", "mbs", "grad_acc", "seq")
 """The columns of a group: the numeric fields of `tonnage.plan.setting.Setting`."""
@@ -58,3 +59,13 @@ class Weighed:
     worst_stage: NDArray[np.int64]
     seconds: NDArray[np.float64]
     parts: Mapping[str, NDArray[np.float64]]
+
+    @classmethod
+    def empty(cls, count: int) -> Weighed:
+        """Places for the figures of so many plans, still to be filled."""
+        sizes = ("allocated", "reserved", "device", "worst_stage")
+        return cls(
+            **{name: np.empty(count, np.int64) for name in sizes},
+            seconds=np.empty(count),
+            parts={name: np.empty(count) for name in PARTS},
+        )
