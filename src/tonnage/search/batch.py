@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tonnage.search.layouts import Deck
 from tonnage.search.legality import Columns
 from tonnage.search.modes import NONE, Mode
-from tonnage.search.pieces import Floats, Held, Room, Work, held, room, work
+from tonnage.search.pieces import Floats, Held, Parts, Room, Work
 from tonnage.search.space import DEGREES, Space
 
 Index = NDArray[np.intp]
@@ -38,9 +38,10 @@ class Batch:
     rows: Columns
     floor: Floats
 
-    def fields(self, rows: Columns) -> dict[str, Any]:
-        """Fields of a plan that is legal with the first of some rows."""
-        return _fields(self.space, self.pp, self.sp, self.decks)
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Fields of a plan that is legal with any of the rows."""
+        return _fields(self.space, self.sp, self.decks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,20 +80,16 @@ def material(batch: Batch, chosen: Index, modes: Sequence[Mode]) -> Material:
     """What the bounds of some rows of a batch are made of."""
     rows = {name: column[chosen] for name, column in batch.rows.items()}
     rows["shard"] = rows["dp"] * rows["cp"]
-    fields = batch.fields(rows)
-    return Material(
-        rows=rows,
-        work=work(batch.space, fields, rows, modes),
-        room=room(batch.space, fields, rows, modes),
-    )
+    parts = Parts.of(batch.space, batch.fields, rows)
+    return Material(rows=rows, work=parts.work(modes), room=parts.room(modes))
 
 
 def states_of(batch: Batch, rows: Columns, zero: int, *, hsdp: bool, offload: bool) -> Held:
     """Bytes of the parts' states, for rows with what they are sharded over."""
-    fields = {**batch.fields(rows), "zero": zero, "offload_parameters": offload}
+    fields = {**batch.fields, "zero": zero, "offload_parameters": offload}
     if hsdp:
         fields["hsdp_shard"] = int(rows["shard"][0])
-    return held(batch.space, fields, rows)
+    return Parts.of(batch.space, fields, rows).held()
 
 
 def _rows(space: Space, pp: int, sp: bool, decks: Sequence[Deck]) -> Columns:
@@ -104,7 +101,7 @@ def _rows(space: Space, pp: int, sp: bool, decks: Sequence[Deck]) -> Columns:
     return {name: column[rounds] for name, column in rows.items()}
 
 
-def _fields(space: Space, pp: int, sp: bool, decks: Sequence[Deck]) -> dict[str, Any]:
+def _fields(space: Space, sp: bool, decks: Sequence[Deck]) -> dict[str, Any]:
     deck = next((deck for deck in decks if deck.vpp == 1), decks[0])
     return {
         **deck.plan_fields(0),
@@ -129,29 +126,25 @@ def _floors(
     _, first, place = np.unique(coded, axis=0, return_index=True, return_inverse=True)
     once = {name: column[first] for name, column in every.items()}
     once["shard"] = once["dp"] * once["cp"]
-    origin = np.searchsorted(
-        np.cumsum([len(rows["tp"]) for _, _, rows in parts]), first[0], "right"
-    )
-    pp, decks, _ = parts[int(origin)]
-    found = work(space, _fields(space, pp, sp, decks), once, (NONE,))
+    ends = np.cumsum([len(rows["tp"]) for _, _, rows in parts])
+    decks = parts[int(np.searchsorted(ends, first[0], "right"))][1]
+    found = Parts.of(space, _fields(space, sp, decks), once, kept=False).work((NONE,))
     counts = np.array(list(space.question.architecture.kinds().values()), dtype=float)
-    ends = found.embedding + np.minimum.reduce(list(found.head.values()))
-    whole = (counts @ found.both + ends)[place.ravel()]
-    floors, start = [], 0
-    for pp, decks, rows in parts:
-        end = start + len(rows["tp"])
-        floors.append(_least_step(whole[start:end], pp, decks, rows))
-        start = end
-    return floors
+    outer = found.embedding + np.minimum.reduce(list(found.head.values()))
+    whole = (counts @ found.both + outer)[place.ravel()]
+    return [
+        _least_step(whole[end - len(rows["tp"]) : end], pp, decks, rows)
+        for end, (pp, decks, rows) in zip(ends, parts, strict=True)
+    ]
 
 
 def _least_step(whole: Floats, pp: int, decks: Sequence[Deck], rows: Columns) -> Floats:
     """A step's floor from one micro-batch's seconds on all stages together.
 
-    The slowest stage is no faster than the mean, and one micro-batch passes every stage.
+    The slowest stage is no faster than the mean; without interleaving one micro-batch passes
+    every stage first.
     """
-    vpp = max(deck.vpp for deck in decks)
-    mean = whole / pp
-    flushed = np.maximum(rows["grad_acc"] * mean, whole) if vpp == 1 else 0.0
-    least: Floats = np.maximum(flushed, rows["grad_acc"] * mean + (0.0 if vpp == 1 else 0.0))
+    least: Floats = rows["grad_acc"] * whole / pp
+    if all(deck.vpp == 1 for deck in decks):
+        least = np.maximum(least, whole)
     return least * (1 - 1e-9)

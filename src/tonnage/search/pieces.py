@@ -15,21 +15,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.algebra import Number
+from tonnage.algebra import Number, total
+from tonnage.arch import Layer
 from tonnage.ledger import Operations, StageLedger, saved_bytes, stage_ledgers
-from tonnage.ledger.embedding import embedding
-from tonnage.ledger.head import head
 from tonnage.ledger.layer import layer_input
 from tonnage.ledger.loss_copies import loss_bytes
 from tonnage.ledger.model import whole_stage
-from tonnage.ledger.operation import union_bytes
-from tonnage.memory.activations import alternates
+from tonnage.memory.activations import alternates, saved_by
 from tonnage.memory.outside import outside
 from tonnage.memory.states import passing_gradients, states
 from tonnage.plan import Plan, Setting, Stage, resolve
+from tonnage.search.evaluate import table_of
 from tonnage.search.legality import Columns
 from tonnage.search.modes import NONE, Mode
 from tonnage.search.space import Space
+from tonnage.search.table import DECIDING, View
 from tonnage.timing.kernel import rates
 from tonnage.timing.loss import loss_seconds
 from tonnage.timing.passes import one_pass
@@ -101,117 +101,158 @@ def plan_of_row(space: Space, fields: dict[str, Any], rows: Columns, index: int)
     return dataclasses.replace(space.base, **{**fields, **numbers})
 
 
-def setting_of_rows(space: Space, fields: dict[str, Any], rows: Columns) -> Setting:
-    """The setting of many rows at once: the first is resolved, the others stand beside it."""
-    plan = plan_of_row(space, fields, rows, 0)
-    resolved = resolve(plan, space.question.architecture, space.cluster)
-    return resolved.setting.columns(**rows)
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """Many rows at once: their setting, and the model's parts as they see them.
 
-
-def work(space: Space, fields: dict[str, Any], rows: Columns, modes: Sequence[Mode]) -> Work:
-    """The seconds of the parts.
-
-    Args:
-        space: the space.
-        fields: of a plan that is legal with the first row.
-        rows: degrees, with what parameters are sharded over.
-        modes: ways of recomputation; the selective ones count.
+    Attributes:
+        space: the space that the rows are of.
+        setting: their setting.
+        kept: whether what is found out about a part is kept for the plans weighed later.
+        rows: how many.
     """
-    setting = setting_of_rows(space, fields, rows)
-    cluster, efficiency = space.cluster, space.question.limits.efficiency
-    rate = rates(setting, cluster.device, efficiency)
-    (ledger,) = stage_ledgers(setting, (whole_stage(setting.architecture),))
-    times = layer_times(setting, (ledger,), cluster, rate)
-    count = len(rows["tp"])
 
-    def passes(operations: Operations) -> Floats:
-        both = (
-            one_pass(setting, operations, phase, rate, cluster, layer=False).seconds
+    space: Space
+    setting: Setting
+    kept: bool
+    rows: int
+
+    @classmethod
+    def of(cls, space: Space, fields: dict[str, Any], rows: Columns, *, kept: bool = True) -> Parts:
+        """The parts of some rows: the first is resolved, the others stand beside it.
+
+        Args:
+            space: the space.
+            fields: of a plan that is legal with the first row.
+            rows: degrees, with what parameters are sharded over.
+            kept: see the attribute.
+        """
+        plan = plan_of_row(space, fields, rows, 0)
+        resolved = resolve(plan, space.question.architecture, space.cluster)
+        setting = resolved.setting.columns(**rows)
+        return cls(space=space, setting=setting, kept=kept, rows=len(rows["tp"]))
+
+    def ledger(self, setting: Setting) -> StageLedger:
+        """The whole model as one stage."""
+        architecture, alone = setting.architecture, setting.plan.pp == 1
+        stage = whole_stage(architecture)
+        if not self.kept:
+            return stage_ledgers(setting, (stage,))[0]
+        table = table_of(architecture)
+        numbers = {name: getattr(setting, name) for name in DECIDING}
+        return View(table, setting, table.rows(numbers)).ledger(stage, alone=alone)
+
+    def work(self, modes: Sequence[Mode]) -> Work:
+        """Their seconds.
+
+        Args:
+            modes: ways of recomputation; the selective ones count.
+        """
+        setting, cluster = self.setting, self.space.cluster
+        rate = rates(setting, cluster.device, self.space.question.limits.efficiency)
+        ledger = self.ledger(setting)
+        times = layer_times(setting, (ledger,), cluster, rate)
+        selected = {}
+        for mode in modes:
+            if mode["recompute"] == "selective":
+                chosen = _with(setting, mode)
+                found = layer_times(chosen, (self.ledger(chosen),), cluster, rate)
+                selected[mode["recompute_modules"]] = self._table(
+                    [time.selected for time in found.values()]
+                )
+        heads = {}
+        for loss in self.space.losses:
+            of_loss = with_loss(setting, loss)
+            passes = self._passes(of_loss, self.ledger(of_loss).head)
+            heads[loss] = self._column(passes + loss_seconds(of_loss, rate))
+        forward = self._table([time.forward.seconds for time in times.values()])
+        backward = self._table([time.backward.seconds for time in times.values()])
+        return Work(
+            forward=forward,
+            both=forward + backward,
+            selected=selected,
+            embedding=self._column(self._passes(setting, ledger.embedding)),
+            head=heads,
+        )
+
+    def room(self, modes: Sequence[Mode]) -> Room:
+        """The bytes of their activations. See `work`."""
+        setting = self.setting
+        ledger = self.ledger(setting)
+        kept = {}
+        for mode in (NONE, *modes):
+            modules = mode.get("recompute_modules", ())
+            if mode["recompute"] == "full" or modules in kept:
+                continue
+            chosen = _with(setting, mode)
+            layers = self.ledger(chosen).layers.values()
+            sizes = [saved_bytes(chosen, operations) for operations in layers]
+            kept[modules] = self._table([0 if alternates(chosen.plan) else s for s in sizes])
+        losses = {loss: with_loss(setting, loss) for loss in self.space.losses}
+        return Room(
+            kept=kept,
+            entry=self._column(layer_input(setting).bytes),
+            saved=(
+                self._column(saved_by(setting, ledger.embedding)),
+                self._column(saved_by(setting, ledger.head)),
+            ),
+            logits={loss: self._column(loss_bytes(run)) for loss, run in losses.items()},
+            outside=self._column(outside(setting, self.space.cluster.device).bytes),
+        )
+
+    def held(self) -> Held:
+        """The bytes of their states."""
+        ledger = self.ledger(self.setting)
+        found = [self._states(_unit(layer, part)) for layer, part in ledger.layers.items()]
+        return Held(
+            resting=np.stack([resting for resting, _ in found]),
+            stepping=np.stack([stepping for _, stepping in found]),
+            ends=(
+                self._states(_end(ledger.embedding, ())),
+                self._states(_end((), ledger.head)),
+            ),
+        )
+
+    def _states(self, ledger: StageLedger) -> tuple[Floats, Floats]:
+        """What stays of a part while layers run, and all that a step of the optimizer reads."""
+        setting = self.setting
+        held = states(setting, ledger)
+        weights = held.parameters + held.master_weights
+        gradients = held.gradients - passing_gradients(setting, ledger)
+        later = held.optimizer_states if setting.plan.iteration == "steady" else 0
+        grown = gradients if setting.runtime.gradient_buffer == "persistent" else 0
+        return (
+            self._column(weights + later + grown) - ROUNDING,
+            self._column(weights + gradients + held.optimizer_states) - ROUNDING,
+        )
+
+    def _passes(self, setting: Setting, operations: Operations) -> Number:
+        cluster = self.space.cluster
+        rate = rates(setting, cluster.device, self.space.question.limits.efficiency)
+        return total(
+            one_pass(setting, operations, phase, rate, cluster, False).seconds
             for phase in ("forward", "backward")
         )
-        return _column(sum(both), count)
 
-    selected = {}
-    for mode in modes:
-        if mode["recompute"] == "selective":
-            chosen = _with(setting, mode)
-            found = layer_times(chosen, (ledger,), cluster, rate)
-            selected[mode["recompute_modules"]] = _table(
-                [time.selected for time in found.values()], count
-            )
-    heads = {}
-    for loss in space.losses:
-        of_loss = with_loss(setting, loss)
-        heads[loss] = passes(_ends(of_loss)[1]) + _column(loss_seconds(of_loss, rate), count)
-    return Work(
-        forward=_table([time.forward.seconds for time in times.values()], count),
-        both=_table(
-            [time.forward.seconds + time.backward.seconds for time in times.values()], count
-        ),
-        selected=selected,
-        embedding=passes(_ends(setting)[0]),
-        head=heads,
-    )
+    def _column(self, value: Number) -> Floats:
+        return np.broadcast_to(np.asarray(value, dtype=np.float64), (self.rows,))
 
-
-def room(space: Space, fields: dict[str, Any], rows: Columns, modes: Sequence[Mode]) -> Room:
-    """The bytes of the parts' activations. See `work`."""
-    setting = setting_of_rows(space, fields, rows)
-    count = len(rows["tp"])
-    (ledger,) = stage_ledgers(setting, (whole_stage(setting.architecture),))
-    kept = {}
-    for mode in (NONE, *modes):
-        modules = mode.get("recompute_modules", ())
-        chosen = _with(setting, mode)
-        if mode["recompute"] == "full" or modules in kept:
-            continue
-        sizes = [saved_bytes(chosen, operations) for operations in ledger.layers.values()]
-        kept[modules] = _table([0 if alternates(chosen.plan) else s for s in sizes], count)
-    saved = [union_bytes(t for op in part for t in op.saves) for part in _ends(setting)]
-    return Room(
-        kept=kept,
-        entry=_column(layer_input(setting).bytes, count),
-        saved=(_column(saved[0], count), _column(saved[1], count)),
-        logits={
-            loss: _column(loss_bytes(with_loss(setting, loss)), count) for loss in space.losses
-        },
-        outside=_column(outside(setting, space.cluster.device).bytes, count),
-    )
-
-
-def held(space: Space, fields: dict[str, Any], rows: Columns) -> Held:
-    """The bytes of the parts' states, by row with what it is sharded over. See `work`."""
-    setting = setting_of_rows(space, fields, rows)
-    count = len(rows["tp"])
-    (ledger,) = stage_ledgers(setting, (whole_stage(setting.architecture),))
-    units = [_unit(layer, operations) for layer, operations in ledger.layers.items()]
-    before, after = _ends(setting)
-    found = [_states(setting, unit, count) for unit in units]
-    return Held(
-        resting=np.stack([resting for resting, _ in found]),
-        stepping=np.stack([stepping for _, stepping in found]),
-        ends=(
-            _states(setting, _end(before, ()), count),
-            _states(setting, _end((), after), count),
-        ),
-    )
-
-
-def _ends(setting: Setting) -> tuple[Operations, Operations]:
-    return embedding(setting)[0], head(setting, owns_tied_table=setting.plan.pp > 1)
+    def _table(self, values: Sequence[Number]) -> Floats:
+        return np.stack([self._column(value) for value in values])
 
 
 def with_loss(setting: Setting, loss: str) -> Setting:
     """The run with its cross-entropy computed in another way."""
     habits = dataclasses.replace(setting.runtime, loss=loss)  # type: ignore[arg-type]
-    return dataclasses.replace(setting, runtime=habits)
+    plan = dataclasses.replace(setting.plan, loss=loss)
+    return dataclasses.replace(setting, runtime=habits, plan=plan)
 
 
 def _with(setting: Setting, mode: Mode) -> Setting:
     return dataclasses.replace(setting, plan=dataclasses.replace(setting.plan, **mode))
 
 
-def _unit(layer: Any, operations: Operations) -> StageLedger:
+def _unit(layer: Layer, operations: Operations) -> StageLedger:
     stage = Stage(index=0, chunks=((layer,),), embedding=False, head=False)
     return StageLedger(stage=stage, layers={layer: operations}, embedding=(), head=(), vision=())
 
@@ -219,26 +260,3 @@ def _unit(layer: Any, operations: Operations) -> StageLedger:
 def _end(before: Operations, after: Operations) -> StageLedger:
     stage = Stage(index=0, chunks=((),), embedding=bool(before), head=bool(after))
     return StageLedger(stage=stage, layers={}, embedding=before, head=after, vision=())
-
-
-def _states(setting: Setting, ledger: StageLedger, count: int) -> tuple[Floats, Floats]:
-    """What stays of a part while layers run, and all that a step of the optimizer reads."""
-    held = states(setting, ledger)
-    weights = held.parameters + held.master_weights
-    later = held.optimizer_states if setting.plan.iteration == "steady" else 0
-    grown: Number = 0
-    if setting.runtime.gradient_buffer == "persistent":
-        grown = held.gradients - passing_gradients(setting, ledger)
-    stepped = held.gradients - passing_gradients(setting, ledger) + held.optimizer_states
-    return (
-        _column(weights + later + grown, count) - ROUNDING,
-        _column(weights + stepped, count) - ROUNDING,
-    )
-
-
-def _column(value: Number, count: int) -> Floats:
-    return np.broadcast_to(np.asarray(value, dtype=np.float64), (count,))
-
-
-def _table(values: Sequence[Number], count: int) -> Floats:
-    return np.stack([_column(value, count) for value in values])
