@@ -20,7 +20,7 @@ from tonnage.memory.outside import reserved_bytes
 from tonnage.plan import resolve
 from tonnage.search.batch import Batch, Index, Material, batches, material, states_of
 from tonnage.search.bounds import Bounds, Pairs
-from tonnage.search.evaluate import evaluate
+from tonnage.search.evaluate import evaluate, prepare
 from tonnage.search.group import Group
 from tonnage.search.layouts import Deck, kind_prefix
 from tonnage.search.legality import Columns
@@ -28,6 +28,7 @@ from tonnage.search.modes import NONE, Mode, modes
 from tonnage.search.pieces import Floats, Held, plan_of_row
 from tonnage.search.rank import Found, Frontier, Ranking, Structure
 from tonnage.search.space import Space
+from tonnage.search.table import DECIDING
 
 SEEDS: Final = 512
 """Rows that are looked at at once for the first good plans."""
@@ -140,7 +141,7 @@ class Hunt:
             candidates: list[Candidates] = []
             for number in np.unique(chosen[:, 0]):
                 mine = chosen[chosen[:, 0] == number][:, 1]
-                candidates += self._candidates(found[number], mine, quick=True)
+                candidates += self._candidates(batch, mine, quick=True)
             self._weigh(candidates, enough=True)
             if len(self.frontier.seconds):
                 return
@@ -148,10 +149,22 @@ class Hunt:
     def _sweep(self, found: Sequence[Batch]) -> None:
         """Bound all of the space, and weigh what the bounds leave."""
         candidates: list[Candidates] = []
-        for batch in found:
-            mine = np.flatnonzero(self._in_reach(batch.pp, batch.rows, batch.floor))
+        reached = [self._in_reach(batch.pp, batch.rows, batch.floor) for batch in found]
+        parts = [(batch, np.flatnonzero(mine)) for batch, mine in zip(found, reached, strict=True)]
+        self._prepare(parts)
+        for batch, mine in parts:
             candidates += self._candidates(batch, mine, quick=False)
         self._weigh(candidates)
+
+    def _prepare(self, parts: Sequence[tuple[Batch, Index]]) -> None:
+        """Have the parts of some rows weighed all at once, and not batch by batch."""
+        prepare(
+            self.space.question.architecture,
+            {
+                name: np.concatenate([batch.rows[name][mine] for batch, mine in parts])
+                for name in DECIDING
+            },
+        )
 
     def _in_reach(self, pp: int, rows: Columns, floor: Floats) -> NDArray[np.bool_]:
         """Rows whose seconds could make the top or the frontier."""
