@@ -131,18 +131,21 @@ class Hunt:
 
     def _seed(self, found: Sequence[Batch]) -> None:
         """Weigh plans with named layouts, the fastest rows first, until some are good."""
-        rows = [
-            (batch, row) for batch in range(len(found)) for row in range(len(found[batch].floor))
-        ]
-        floors = np.concatenate([batch.floor for batch in found]) if found else np.empty(0)
+        floors = np.concatenate([np.empty(0), *(batch.floor for batch in found)])
+        number = np.repeat(np.arange(len(found)), [len(batch.floor) for batch in found])
+        first = np.searchsorted(number, np.arange(len(found)))
         order = np.argsort(floors, kind="stable")
         for start in range(0, len(order), SEEDS):
-            chosen = np.array([rows[place] for place in order[start : start + SEEDS]])
-            candidates: list[Candidates] = []
-            for number in np.unique(chosen[:, 0]):
-                mine = chosen[chosen[:, 0] == number][:, 1]
-                candidates += self._candidates(batch, mine, quick=True)
-            self._weigh(candidates, enough=True)
+            chosen = order[start : start + SEEDS]
+            parts = [
+                (found[which], chosen[number[chosen] == which] - first[which])
+                for which in np.unique(number[chosen])
+            ]
+            self._prepare(parts)
+            self._weigh(
+                [each for part in parts for each in self._candidates(*part, quick=True)],
+                enough=True,
+            )
             if len(self.frontier.seconds):
                 return
 
