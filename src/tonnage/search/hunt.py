@@ -20,6 +20,7 @@ from tonnage.memory.outside import reserved_bytes
 from tonnage.plan import resolve
 from tonnage.search.batch import Batch, Index, Material, batches, material, states_of
 from tonnage.search.bounds import Bounds, Pairs
+from tonnage.search.count import plans_of
 from tonnage.search.evaluate import evaluate, prepare
 from tonnage.search.group import Group
 from tonnage.search.layouts import Deck, kind_prefix
@@ -115,6 +116,8 @@ class Hunt:
         self.groups: list[Group] = []
         self.cloud: list[Cloud] = []
         self.capacity = usable_bytes(space.cluster, space.question.limits)
+        self.size = 0
+        self._most = float(self.capacity) if space.question.fitting else np.inf
         self.longest = space.question.longest_step(space.cluster)
         self._note = note
         self._prefix = kind_prefix(space.question.architecture)
@@ -126,6 +129,7 @@ class Hunt:
     def run(self) -> None:
         """Weigh or exclude every plan of the space."""
         found = batches(self.space)
+        self.size = plans_of(self.space, found)
         self._seed(found)
         self._sweep(found)
 
@@ -290,7 +294,7 @@ class Hunt:
 
     def _adds(self, seconds: Floats, device: Floats, limits: Floats) -> NDArray[np.bool_]:
         """Whether plans with these floors fit, and could change the top or the frontier."""
-        fits = device <= self.capacity
+        fits = device <= self._most
         if self._headroom:
             return fits & (device < limits)
         before = (seconds <= self._span()) & self.frontier.adds(seconds, device)
@@ -319,7 +323,7 @@ class Hunt:
         whole = resolve(plan, question.architecture, self.space.cluster).plan
         group = Group(plan=whole, columns=rows)
         weighed = evaluate(question.architecture, group, self.space.cluster, question.limits)
-        good = (weighed.device <= self.capacity) & (weighed.seconds <= self.longest)
+        good = (weighed.device <= self._most) & (weighed.seconds <= self.longest)
         number = len(self.groups)
         self.groups.append(group)
         self.cloud.append(

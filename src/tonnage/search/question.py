@@ -11,6 +11,7 @@ from tonnage.cluster import Cluster
 from tonnage.errors import InputError
 from tonnage.estimation import Limits
 from tonnage.plan import Plan
+from tonnage.plan.resolve import default_seq
 
 Objective: TypeAlias = Literal["time", "cost", "gpus", "headroom"]
 
@@ -48,6 +49,7 @@ class Question:
         deadline: seconds that the whole run may take.
         budget: money that the whole run may cost.
         max_nodes: hosts that a cluster may have.
+        fitting: whether plans must fit into memory.
         top: how many plans to answer with.
         span: how far the frontier goes, as a multiple of the best step time.
     """
@@ -62,6 +64,7 @@ class Question:
     deadline: float | None = None
     budget: float | None = None
     max_nodes: int | None = None
+    fitting: bool = True
     top: int = DEFAULT_TOP
     span: float = FRONTIER_SPAN
 
@@ -121,7 +124,8 @@ class Question:
         """Steps of the whole run, where its length is given."""
         if self.limits.steps is not None or self.limits.tokens is None:
             return self.limits.steps
-        tokens = (self.base.gbs or 1) * (self.base.seq or 1)
+        seq = self.base.seq or default_seq(self.architecture)
+        tokens = (self.base.gbs or 1) * seq
         return -(-self.limits.tokens // tokens)
 
     def longest_step(self, cluster: Cluster) -> float:
