@@ -164,9 +164,14 @@ def by_distinct(function: Callable[..., Number], *values: Number) -> Number:
         return function(*values)
     import numpy as np
 
-    table = np.stack(np.broadcast_arrays(*values), axis=-1)
-    rows, place = np.unique(table, axis=0, return_inverse=True)
-    return np.broadcast_to(function(*rows.T), len(rows))[place.reshape(-1)]
+    code: Number = 0
+    for column in filter(is_array, values):
+        found, mark = np.unique(column, return_inverse=True)
+        # Marked anew after each column, so that the code stays below its square.
+        code = np.unique(code * len(found) + mark, return_inverse=True)[1]
+    first, place = np.unique(code, return_index=True, return_inverse=True)[1:]
+    rows = [value[first] if is_array(value) else value for value in values]
+    return np.broadcast_to(function(*rows), len(first))[place]
 
 
 def next_power_of_two(value: Number) -> Number:

@@ -230,7 +230,7 @@ def saved_tensors(
     return tuple(kept.values())
 
 
-@by_piece("recompute_method", "recompute_num_layers")
+@by_piece()
 def saved_bytes(setting: Setting, operations: Operations) -> Number:
     """Bytes that one layer keeps for backward, under the plan's selective recomputation."""
     return union_bytes(saved_tensors(operations, recomputed_modules(setting)))

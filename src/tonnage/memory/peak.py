@@ -114,7 +114,7 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
     fixed = workspaces(setting, ledger)
     there = _There(
         whole=gathered(setting, ledger),
-        alive=_live_activations(setting, ledger),
+        alive=live_activations(setting, ledger),
         grown=_gradients(setting, ledger, held),
         beside=backward_transients(setting, ledger),
     )
@@ -264,7 +264,7 @@ def _gradients(setting: Setting, ledger: StageLedger, held: States) -> Appearing
     return Appearing(early=resting, top=resting, bottom=whole, end=whole)
 
 
-def _live_activations(setting: Setting, ledger: StageLedger) -> Number:
+def live_activations(setting: Setting, ledger: StageLedger) -> Number:
     """Activations of all micro-batches that are alive at once on the stage."""
     live = live_per_chunk(setting.plan, ledger.stage.index, setting.grad_acc)
     chunks = ledger.stage.chunks

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from tonnage.algebra import Number
-from tonnage.ledger import StageLedger
+from dataclasses import dataclass
+
+from tonnage.algebra import Number, ceil_div, largest, minimum, total, where
+from tonnage.ledger import Operations, StageLedger
 from tonnage.ledger.loss import known
+from tonnage.ledger.piece import by_piece
 from tonnage.memory.outside import reserved_bytes
 from tonnage.memory.peak import StageMemory
 from tonnage.memory.replay import STEPS, replay
 from tonnage.memory.schedule import passes
 from tonnage.plan import Setting
-from tonnage.timing.clocks import Costs
+from tonnage.timing.clocks import QUEUE, Costs
 
 PLAYS = 2000
 """Passes over single layers that an estimate replays at most; a thousand take about 0.17 s.
@@ -47,12 +50,49 @@ def reserved_by_stage(
     return tuple(held)
 
 
-def reserved_bound(_: Setting, memory: StageMemory) -> Number:
+def reserved_bound(setting: Setting, ledger: StageLedger, memory: StageMemory) -> Number:
     """Reserved bytes of a stage in closed form, never below the figure of `reserved_by_stage`.
 
-    The share is that figure, where a share decides. A replay can find more.
+    Where a share decides, it is that figure. A replay can find more: what a collective has
+    touched comes back only when the host sees that it is over, and the host can be a full
+    queue of launches ahead (`tonnage.timing.clocks.QUEUE`). Until then whatever is asked for
+    next is new.
     """
-    return reserved_bytes(memory.held)
+    if not _replays(setting):
+        return reserved_bytes(memory.held)
+    counts = ledger.stage.kinds()
+    late = [(_late(setting, ops), counts[layer]) for layer, ops in ledger.layers.items()]
+    queue = QUEUE * largest(each.bytes / each.entries for each, _ in late)
+    step = setting.grad_acc * total(count * each.bytes for each, count in late)
+    waiting = minimum(queue, step)
+    return memory.allocated + ceil_div(memory.allocated * 12, 100) + waiting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Late:
+    """What a layer's passes leave to wait for collectives.
+
+    Attributes:
+        bytes: storages that a collective reads or writes, once each.
+        entries: in the queue of launches, at the least.
+    """
+
+    bytes: Number
+    entries: int
+
+
+@by_piece()
+def _late(setting: Setting, operations: Operations) -> Late:
+    """Storages that collectives touch in a layer's passes, and the launches of these.
+
+    Forward those that the collective reads and writes, backward their gradients; forward once
+    more where all of it is recomputed.
+    """
+    forwards = 2 if setting.plan.recompute == "full" else 1
+    sends = [op for op in operations if op.collectives]
+    whole = {t.name: t.bytes for op in sends for t in (*op.inputs, *op.outputs)}
+    touched = where(setting.tp > 1, total(whole.values()), 0)
+    return Late(bytes=(forwards + 1) * touched, entries=(forwards + 1) * len(operations))
 
 
 def _replays(setting: Setting) -> bool:

@@ -174,6 +174,3 @@ def _marks(hunt: Hunt) -> list[Mark]:
             )
         )
     return marks
-
-
-

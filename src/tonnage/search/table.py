@@ -33,8 +33,10 @@ OUTSIDE: Final = (
     *("tp", "cp", "ep", "etp", "dp", "mbs", "gbs", "grad_acc", "seq", "hsdp_shard"),
     *("pp", "vpp", "schedule", "first_stage_layers", "last_stage_layers", "pipeline_layout"),
     *("account_for_embedding", "account_for_loss", "iteration"),
+    *("recompute_method", "recompute_num_layers"),
 )
-"""Fields of a plan that no rule of a single piece reads; the numbers it takes from the setting."""
+"""Fields of a plan that no rule of a single piece reads: those that lay out the pipeline, group
+its layers or count its steps, and the numbers, which a rule takes from the setting."""
 
 BLANK: Final = Plan()
 
@@ -61,7 +63,7 @@ class Table:
         self.lengths: list[int] = []
         self._sheets: dict[Choices, Sheet] = {}
 
-    def rows(self, columns: Mapping[str, Number]) -> NDArray[np.intp] | int:
+    def rows(self, columns: Mapping[str, Number]) -> Number:
         """The row of every plan, added where it is new; one row where no column varies."""
         code: Number = 0
         for name, bits in DECIDING.items():
@@ -79,10 +81,10 @@ class Table:
         """The answers under the choices of a setting, as far as rules read them."""
         default = {name: getattr(BLANK, name) for name in (*OUTSIDE, *ignores)}
         plan = dataclasses.replace(setting.plan, **default)
-        shared = dataclasses.replace(setting, plan=plan, dp=1, shard=1, grad_acc=1)
         names = ("runtime", "precision", "optimizer", "sp", "zero", "device", "causal")
         key = (plan, *(getattr(setting, name) for name in names))
         if key not in self._sheets:
+            shared = dataclasses.replace(setting, plan=plan, dp=1, shard=1, grad_acc=1)
             self._sheets[key] = Sheet(self, shared)
         return self._sheets[key]
 
@@ -168,7 +170,7 @@ class Sheet:
 class View:
     """The pieces of a model as the plans of one column see them."""
 
-    def __init__(self, table: Table, setting: Setting, rows: NDArray[np.intp] | int) -> None:
+    def __init__(self, table: Table, setting: Setting, rows: Number) -> None:
         self._table = table
         self._setting = setting
         self._rows = rows
@@ -237,7 +239,7 @@ def single(column: Number) -> Number:
     return column
 
 
-def taken(value: Any, rows: NDArray[np.intp] | int) -> Any:
+def taken(value: Any, rows: Number) -> Any:
     """The rows of an answer: of an array, or of all arrays in a dataclass or a dictionary."""
     if is_array(value):
         found = value[rows]

@@ -66,13 +66,18 @@ def why_not(question: Question, wanted: Mapping[str, Any], best: Proposal | None
         found = find_plans(kept)
     except InputError as refused:
         return Reason(
-            verdict="illegal", text=_refusal(question, wanted, best, refused), parts={}, estimate=None
+            verdict="illegal",
+            text=_refusal(question, wanted, best, refused),
+            parts={},
+            estimate=None,
         )
     if found.plans:
         return _compared(found.plans[0], best)
     least = found.nearest
     if least is None:
-        return Reason(verdict="slower", text="no such plan meets the limits", parts={}, estimate=None)
+        return Reason(
+            verdict="slower", text="no such plan meets the limits", parts={}, estimate=None
+        )
     memory = least.estimate.memory
     return Reason(
         verdict="too large",

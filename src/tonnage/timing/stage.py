@@ -103,11 +103,7 @@ def stage_time(
     rate: Rates,
 ) -> StageTime:
     """The time of one stage, from the passes of its layers and of its ends."""
-    passes = _passes(setting, ledger, layers)
-    for end in (ledger.embedding, ledger.head):
-        if end:
-            outer = _times(setting, end, cluster, rate, layer=False)
-            passes += [("forward", 1, outer.forward), ("backward", 1, outer.backward)]
+    passes = _passes(setting, ledger, layers) + _ends(setting, ledger, cluster, rate)
     if ledger.head:
         loss = Pass(compute=loss_seconds(setting, rate), exposed={}, host=0.0)
         passes.append(("backward", 1, loss))
@@ -133,6 +129,33 @@ def stage_time(
         host=total(count * each.host for _, count, each in passes),
         replicas=tuple(data_parallel_traffic(setting, ledger)),
     )
+
+
+def working_seconds(
+    setting: Setting,
+    ledger: StageLedger,
+    layers: Mapping[Layer, LayerTime],
+    cluster: Cluster,
+    rate: Rates,
+) -> Number:
+    """Seconds of one micro-batch's passes through a stage: of `stage_time`, the larger part.
+
+    Not among them are the loss, sends between stages, and what adds up gradients.
+    """
+    counts = ledger.stage.kinds()
+    selected = total(counts[layer] * layers[layer].selected for layer in ledger.layers)
+    passes = _passes(setting, ledger, layers) + _ends(setting, ledger, cluster, rate)
+    return selected + total(count * each.seconds for _, count, each in passes)
+
+
+def _ends(
+    setting: Setting, ledger: StageLedger, cluster: Cluster, rate: Rates
+) -> list[tuple[str, Number, Pass]]:
+    """The passes of the embedding and of the head."""
+    ends = [end for end in (ledger.embedding, ledger.head) if end]
+    times = [_times(setting, end, cluster, rate, layer=False) for end in ends]
+    forward: list[tuple[str, Number, Pass]] = [("forward", 1, time.forward) for time in times]
+    return forward + [("backward", 1, time.backward) for time in times]
 
 
 def _accumulation(setting: Setting, ledger: StageLedger, rate: Rates) -> Pass:
