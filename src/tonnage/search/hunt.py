@@ -21,11 +21,12 @@ from tonnage.plan import resolve
 from tonnage.search.batch import Batch, Index, Material, batches, material, states_of
 from tonnage.search.bounds import Bounds, Pairs
 from tonnage.search.count import plans_of
-from tonnage.search.evaluate import evaluate, prepare
+from tonnage.search.evaluate import evaluate
 from tonnage.search.group import Group
 from tonnage.search.layouts import Deck, kind_prefix
 from tonnage.search.legality import Columns
 from tonnage.search.modes import NONE, Mode, modes
+from tonnage.search.parts import prepare
 from tonnage.search.pieces import Floats, Held, plan_of_row
 from tonnage.search.rank import Found, Frontier, Ranking, Structure
 from tonnage.search.space import Space
