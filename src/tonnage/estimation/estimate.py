@@ -170,6 +170,11 @@ def _stage(
 
 
 def usable_bytes(cluster: Cluster, limits: Limits) -> int:
+    """What a run may use of one device: what the driver reports, less limit and margin.
+
+    Raises:
+        InputError: the margin leaves nothing.
+    """
     usable = cluster.device.usable_bytes
     if limits.memory_limit is not None:
         usable = min(usable, limits.memory_limit)

@@ -26,6 +26,9 @@ SHOWN = (
 )
 """The fields of a plan that its launch flags name, in order."""
 
+DEGREES = ("tp", "pp", "vpp", "cp", "ep", "dp", "mbs", "zero")
+"""What a table shows of a plan."""
+
 FRONTIER_ROWS = 12
 """Points of the frontier that a terminal shows."""
 
@@ -158,7 +161,7 @@ def _print_top(screen: Console, question: Question, answer: SearchAnswer) -> Non
     priced = any(each.cost is not None for each in answer.plans)
     heading(screen, "The best plans", "one of each structure (tp, pp, cp, ep)")
     columns = [("", "right"), *([("on", "left")] if several else [])]
-    columns += [(name, "right") for name in ("tp", "pp", "vpp", "cp", "ep", "dp", "mbs", "zero")]
+    columns += [(name, "right") for name in DEGREES]
     columns += [("recompute", "left"), ("step", "right"), ("slower", "right"), ("GiB", "right")]
     columns += [("cost", "right")] if priced else []
     fastest = answer.plans[0].estimate.step.seconds
@@ -186,10 +189,17 @@ def recompute_text(plan: Plan) -> str:
     """What a plan recomputes, in a word or two."""
     if plan.recompute == "full":
         return f"{plan.recompute_method} {plan.recompute_num_layers}"
-    short = {"core_attn": "attn", "layernorm": "norm", "activation": "act"}
     if plan.recompute == "selective":
-        return "+".join(short.get(module, module) for module in plan.recompute_modules)
+        return _shorter("+".join(plan.recompute_modules))
     return plan.recompute
+
+
+def _shorter(text: str) -> str:
+    """Long names of modules and losses as a column has room for them."""
+    short = {"core_attn": "attn", "layernorm": "norm", "activation": "act", "vocab-parallel": "vp"}
+    for word, instead in short.items():
+        text = text.replace(word, instead)
+    return text
 
 
 def _print_bindings(screen: Console, answer: SearchAnswer) -> None:
@@ -221,7 +231,7 @@ def _print_neighbours(screen: Console, answer: SearchAnswer) -> None:
     heading(screen, "One step either way", "the best plan with one knob changed")
     rows = []
     for each in answer.neighbours:
-        change = f"{each.before} -> {each.after}"
+        change = f"{_shorter(each.before)} -> {_shorter(each.after)}"
         if each.seconds is None or each.bytes is None:
             rows.append([each.knob, change, "", "", Text(_short(each.error), "dim")])
             continue
@@ -232,7 +242,7 @@ def _print_neighbours(screen: Console, answer: SearchAnswer) -> None:
     listing(screen, columns, rows)  # type: ignore[arg-type]
 
 
-def _short(error: str, limit: int = 60) -> str:
+def _short(error: str, limit: int = 44) -> str:
     return error if len(error) <= limit else f"{error[: limit - 1]}…"
 
 

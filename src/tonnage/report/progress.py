@@ -43,7 +43,7 @@ def progress_share(unit: str, *, stream: TextIO) -> Iterator[Callable[[float], N
         stream: where the bar is drawn, if that is a terminal.
     """
     if not stream.isatty():
-        yield lambda share: None
+        yield lambda _: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn

@@ -109,8 +109,8 @@ class Bounds:
         deck, micro = self._deck, self._microbatches[pairs.row]
         if deck.schedule != "1f1b":
             slowest = stage.max(axis=1)
-            busy: Floats = micro * slowest
-            return busy + (whole - slowest) / deck.vpp
+            flushed: Floats = micro * slowest + (whole - slowest) / deck.vpp
+            return flushed
         before = _spread(self._before, pairs, each)
         before[:, 1:] += first[:, None]
         after = whole[:, None] - before - stage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable
 
@@ -44,14 +45,17 @@ def find_plans(question: Question, note: Note = lambda _: None) -> SearchAnswer:
             if _settled(question, ranking, cluster):
                 continue
             space = Space(question=question, cluster=question.clusters[cluster])
-            hunts[cluster] = Hunt(
-                space, cluster, ranking, lambda share, p=place: note((p + share) / len(order))
-            )
+            part = functools.partial(_noted, note, place, len(order))
+            hunts[cluster] = Hunt(space, cluster, ranking, part)
             hunts[cluster].run()
     except KeyboardInterrupt:
         complete = False
     _refuse_empty(question, hunts, complete=complete)
     return _answer(question, ranking, hunts, complete=complete, begun=begun)
+
+
+def _noted(note: Note, place: int, clusters: int, share: float) -> None:
+    note((place + share) / clusters)
 
 
 def _order(question: Question) -> list[int]:

@@ -148,7 +148,7 @@ class Hunt:
             ]
             self._prepare(parts)
             self._weigh(
-                [each for part in parts for each in self._candidates(*part, quick=True)],
+                [each for part in parts for each in self.candidates(*part, quick=True)],
                 enough=True,
             )
             if len(self.frontier.seconds):
@@ -161,7 +161,7 @@ class Hunt:
         parts = [(batch, np.flatnonzero(mine)) for batch, mine in zip(found, reached, strict=True)]
         self._prepare(parts)
         for batch, mine in parts:
-            candidates += self._candidates(batch, mine, quick=False)
+            candidates += self.candidates(batch, mine, quick=False)
         self._weigh(candidates)
 
     def _prepare(self, parts: Sequence[tuple[Batch, Index]]) -> None:
@@ -195,7 +195,7 @@ class Hunt:
         limits = self.ranking.limits(self.cluster, structures, self.capacity)
         return limits[place.ravel()]
 
-    def _candidates(self, batch: Batch, chosen: Index, *, quick: bool) -> Iterator[Candidates]:
+    def candidates(self, batch: Batch, chosen: Index, *, quick: bool) -> Iterator[Candidates]:
         """The plans of some rows that no bound excludes."""
         if not len(chosen):
             return
@@ -333,7 +333,9 @@ class Hunt:
         index = np.flatnonzero(good)
         if not len(index):
             return
-        self.frontier.add(weighed.seconds[index], weighed.device[index] * 1.0, number, index)
+        self.frontier.add(
+            weighed.seconds[index], weighed.device[index].astype(np.float64), number, index
+        )
         self._rank(group, number, weighed.seconds, weighed.device, index)
 
     def _rank(

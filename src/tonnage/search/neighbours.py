@@ -163,9 +163,9 @@ def _beside(values: tuple[int, ...], value: int) -> list[int]:
 
 def _recompute_text(plan: Plan) -> str:
     if plan.recompute == "full":
-        return f"full, {plan.recompute_method} {plan.recompute_num_layers}"
+        return f"{plan.recompute_method} {plan.recompute_num_layers}"
     if plan.recompute == "selective":
-        return f"selective, {' '.join(plan.recompute_modules)}"
+        return "+".join(plan.recompute_modules)
     return plan.recompute
 
 
