@@ -8,6 +8,7 @@ its floors show that it cannot be among the best of its structure, nor on the fr
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -128,11 +129,16 @@ class Hunt:
         self._headroom = space.question.objective == "headroom"
 
     def run(self) -> None:
-        """Weigh or exclude every plan of the space."""
-        found = batches(self.space)
+        """Weigh or exclude every plan of the space.
+
+        First some good plan is found; then the best among layouts with a name and modes without
+        depth, which is close to the best of all; then all of the space is gone through.
+        """
+        found = sorted(batches(self.space), key=lambda batch: float(batch.floor.min()))
         self.size = plans_of(self.space, found)
         self._seed(found)
-        self._sweep(found)
+        self._sweep(found, quick=True)
+        self._sweep(found, quick=False)
 
     def _seed(self, found: Sequence[Batch]) -> None:
         """Weigh plans with named layouts, the fastest rows first, until some are good."""
@@ -154,15 +160,17 @@ class Hunt:
             if len(self.frontier.seconds):
                 return
 
-    def _sweep(self, found: Sequence[Batch]) -> None:
-        """Bound all of the space, and weigh what the bounds leave."""
-        candidates: list[Candidates] = []
+    def _sweep(self, found: Sequence[Batch], *, quick: bool) -> None:
+        """Bound the space, the fastest rows first, and weigh what the bounds leave."""
         reached = [self._in_reach(batch.pp, batch.rows, batch.floor) for batch in found]
-        parts = [(batch, np.flatnonzero(mine)) for batch, mine in zip(found, reached, strict=True)]
-        self._prepare(parts)
-        for batch, mine in parts:
-            candidates += self.candidates(batch, mine, quick=False)
-        self._weigh(candidates)
+        self._prepare(
+            [(batch, np.flatnonzero(mine)) for batch, mine in zip(found, reached, strict=True)]
+        )
+        for place, batch in enumerate(found):
+            self._note((place + (not quick) * len(found)) / (2 * len(found)))
+            mine = np.flatnonzero(self._in_reach(batch.pp, batch.rows, batch.floor))
+            for look in self._looks(batch, mine, quick=quick):
+                self._weigh(list(self._of_deck(look)))
 
     def _prepare(self, parts: Sequence[tuple[Batch, Index]]) -> None:
         """Have the parts of some rows weighed all at once, and not batch by batch."""
@@ -196,24 +204,33 @@ class Hunt:
         return limits[place.ravel()]
 
     def candidates(self, batch: Batch, chosen: Index, *, quick: bool) -> Iterator[Candidates]:
-        """The plans of some rows that no bound excludes."""
+        """The plans of some rows that no bound excludes.
+
+        Args:
+            batch: the rows' batch.
+            chosen: which of its rows.
+            quick: only layouts with a name, and modes without depth.
+        """
+        for look in self._looks(batch, chosen, quick=quick):
+            yield from self._of_deck(look)
+
+    def _looks(self, batch: Batch, chosen: Index, *, quick: bool) -> Iterator[_Look]:
+        """The pipelines of some rows, as many layouts at a time as can be bounded at once."""
         if not len(chosen):
             return
         deepest = 1 if quick else max(int(deck.longest.max()) for deck in batch.decks)
         offered = modes(self.space.question, deepest)
         stuff = material(batch, chosen, offered)
-        limits = self._limits(batch.pp, stuff.rows)
         states = self._states(batch, stuff.rows)
         for deck in batch.decks:
             for part in _parts(deck, len(chosen), quick=quick):
-                look = _Look(batch=batch, deck=part, stuff=stuff, limits=limits, states=states)
-                yield from self._of_deck(look, offered)
+                yield _Look(batch=batch, deck=part, stuff=stuff, states=states, modes=offered)
 
     def _states(self, batch: Batch, rows: Columns) -> list[_States]:
-        """The states of some rows under every ZeRO stage, shard, and offload."""
+        """The states of some rows under every ZeRO stage, shard, and offload; the smallest first."""
         found = []
-        for zero in self.space.zero_stages:
-            for offload in self.space.offloads:
+        for offload in sorted(self.space.offloads, reverse=True):
+            for zero in sorted(self.space.zero_stages, reverse=True):
                 kinds = [
                     (
                         hsdp,
@@ -231,59 +248,55 @@ class Hunt:
                 ]
         return found
 
-    def _of_deck(self, look: _Look, offered: Sequence[Mode]) -> Iterator[Candidates]:
+    def _of_deck(self, look: _Look) -> Iterator[Candidates]:
         """The candidates of one pipeline."""
         bounds = Bounds(look.deck, self._prefix, look.stuff.rows, look.stuff.work)
+        limits = self._limits(look.deck.pp, look.stuff.rows)
         pairs = bounds.every()
         if look.deck.vpp > 1:
             pairs = pairs.where(look.stuff.rows["grad_acc"][pairs.row] % look.deck.pp == 0)
         heads = look.stuff.work.head
         quickest = min(heads, key=lambda loss: float(heads[loss].sum()))
-        fast = self._fast(bounds.seconds(pairs, NONE, quickest), look.limits[pairs.row])
-        pairs = pairs.where(fast)
-        for mode in offered:
+        pairs = pairs.where(self._fast(bounds.seconds(pairs, NONE, quickest), limits[pairs.row]))
+        hopeless: set[tuple[str, str, str]] = set()
+        for mode in look.modes:
+            kind = mode["recompute"], mode.get("recompute_method", "")
             deep = mode.get("recompute_num_layers", 0)
-            most = look.deck.longest[pairs.layout] - (mode.get("recompute_method") == "block")
-            chosen = pairs.where(deep <= most)
+            chosen = pairs.where(deep <= look.deck.longest[pairs.layout] - (kind[1] == "block"))
             for loss in self.space.losses if len(chosen) else ():
+                if (*kind, loss) in hopeless:
+                    continue
                 seconds = bounds.seconds(chosen, mode, loss)
-                fast = self._fast(seconds, look.limits[chosen.row])
+                fast = self._fast(seconds, limits[chosen.row])
                 if fast.any():
-                    yield from self._of_mode(
-                        look, bounds, chosen.where(fast), seconds[fast], mode, loss
-                    )
+                    some = chosen.where(fast)
+                    yield from self._of_mode(look, bounds, some, seconds[fast], mode, loss)
+                elif kind[0] == "full" and deep:
+                    # Deeper recomputation takes no less time.
+                    hopeless.add((*kind, loss))
 
     def _of_mode(
         self, look: _Look, bounds: Bounds, pairs: Pairs, seconds: Floats, mode: Mode, loss: str
     ) -> Iterator[Candidates]:
         """Candidates of one way of recomputation and one loss: those that fit and add something."""
         active = bounds.active(pairs, mode, loss, look.stuff.room)
-        for states in look.states:
-            chosen, origin = states.spread(pairs)
+        limits = self._limits(look.deck.pp, look.stuff.rows)
+        among = np.arange(len(pairs))
+        for number, states in enumerate(look.states):
+            chosen, origin = states.spread(pairs, among)
             resting, stepping = bounds.states(chosen, states.held)
             tensors = np.maximum(resting + active[origin], stepping).max(axis=1)
             device = tensors * self._share + look.stuff.room.outside[chosen.row]
-            kept = self._adds(seconds[origin], device, look.limits[chosen.row])
-            if not kept.any():
-                continue
-            left, quick, small = chosen.where(kept), seconds[origin][kept], device[kept]
-            for layout in np.unique(left.layout):
-                mine = left.layout == layout
-                shard = left.shard[mine]
-                yield Candidates(
-                    choice=Choice(
-                        batch=look.batch,
-                        deck=look.deck,
-                        layout=int(layout),
-                        mode=mode,
-                        zero=states.zero,
-                        hsdp=states.hsdp,
-                        loss=loss,
-                        offload=states.offload,
-                    ),
-                    rows={name: column[shard] for name, column in states.rows.items()},
-                    seconds=quick[mine],
-                    device=small[mine],
+            kept = self._adds(seconds[origin], device, limits[chosen.row])
+            if not number:
+                # The first are the smallest: the others hold no less.
+                among = np.unique(origin[kept])
+            if kept.any():
+                choice = functools.partial(
+                    Choice, batch=look.batch, deck=look.deck, mode=mode, loss=loss
+                )
+                yield from states.split(
+                    choice, chosen.where(kept), seconds[origin][kept], device[kept]
                 )
 
     def _fast(self, seconds: Floats, limits: Floats) -> NDArray[np.bool_]:
@@ -305,7 +318,6 @@ class Hunt:
         """Weigh candidates, the most promising group first, while bounds do not exclude it."""
         order = sorted(range(len(candidates)), key=lambda i: (self._promise(candidates[i]), i))
         for done, index in enumerate(order):
-            self._note(done / len(order))
             group = candidates[index]
             limits = self._limits(group.choice.deck.pp, group.rows)
             kept = self._adds(group.seconds, group.device, limits)
@@ -376,15 +388,31 @@ class _States:
     base: Index
     held: Held
 
-    def spread(self, pairs: Pairs) -> tuple[Pairs, Index]:
-        """The pairs with every shard of their row, and which of the pairs each comes from."""
+    def spread(self, pairs: Pairs, among: Index) -> tuple[Pairs, Index]:
+        """Some of the pairs with every shard of their row, and which pair each comes from."""
         order = np.argsort(self.base, kind="stable")
-        start = np.searchsorted(self.base[order], pairs.row, "left")
-        count = np.searchsorted(self.base[order], pairs.row, "right") - start
-        origin = np.repeat(np.arange(len(pairs)), count)
+        start = np.searchsorted(self.base[order], pairs.row[among], "left")
+        count = np.searchsorted(self.base[order], pairs.row[among], "right") - start
+        origin = np.repeat(among, count)
         within = np.arange(len(origin)) - np.repeat(np.cumsum(count) - count, count)
         shard = order[np.repeat(start, count) + within]
         return Pairs(layout=pairs.layout[origin], row=pairs.row[origin], shard=shard), origin
+
+    def split(
+        self, choice: Callable[..., Choice], pairs: Pairs, seconds: Floats, device: Floats
+    ) -> Iterator[Candidates]:
+        """Pairs with their floors as candidates, a group for each layout."""
+        for layout in np.unique(pairs.layout):
+            mine = pairs.layout == layout
+            shard = pairs.shard[mine]
+            yield Candidates(
+                choice=choice(
+                    layout=int(layout), zero=self.zero, hsdp=self.hsdp, offload=self.offload
+                ),
+                rows={name: column[shard] for name, column in self.rows.items()},
+                seconds=seconds[mine],
+                device=device[mine],
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -394,8 +422,8 @@ class _Look:
     batch: Batch
     deck: Deck
     stuff: Material
-    limits: Floats
     states: list[_States]
+    modes: tuple[Mode, ...]
 
 
 def _parts(deck: Deck, rows: int, *, quick: bool) -> Iterator[Deck]:
