@@ -110,7 +110,7 @@ def _memory(
 ) -> MemoryPart:
     setting = resolved.setting
     beyond = outside(setting, cluster.device)
-    capacity = _capacity(cluster, limits)
+    capacity = usable_bytes(cluster, limits)
     found = [stage_memory(setting, ledger) for ledger in ledgers]
     reserved = reserved_by_stage(
         setting,
@@ -169,7 +169,12 @@ def _stage(
     )
 
 
-def _capacity(cluster: Cluster, limits: Limits) -> int:
+def usable_bytes(cluster: Cluster, limits: Limits) -> int:
+    """What a run may use of one device: what the driver reports, less limit and margin.
+
+    Raises:
+        InputError: the margin leaves nothing.
+    """
     usable = cluster.device.usable_bytes
     if limits.memory_limit is not None:
         usable = min(usable, limits.memory_limit)

@@ -54,6 +54,9 @@ class Runtime:
         zero: the stage it uses when none is asked for.
         precision: the recipe it uses when none is asked for.
         quantized_bases: whether it can put adapters on a base in 4 or 8 bits.
+        gpipe: whether it has the schedule of all forward passes before the first backward.
+        fused_loss: the fused way to the same loss that it offers beside its own
+            (``--cross-entropy-loss-fusion``, Liger); None: none.
         norm: ``fused`` norms save their input and statistics; ``eager`` ones (a norm written
             in Python) save an fp32 copy of the input, the statistics and the normalised value.
         norm_in_linear: the norm before a linear layer is part of it (Transformer Engine), and
@@ -172,6 +175,8 @@ class Runtime:
     precision: str
     source: str
     quantized_bases: bool = False
+    gpipe: bool = False
+    fused_loss: LossRule | None = None
     norm: Literal["fused", "eager"] = "fused"
     norm_in_linear: bool = False
     norm_statistics: bool = True
@@ -243,7 +248,10 @@ class Runtime:
 
 
 _FACTS = frozenset(
-    {"quantized_bases", "name", "summary", "axes", "zero_stages", "zero", "precision", "source"}
+    {
+        *("name", "summary", "axes", "zero_stages", "zero", "precision", "source"),
+        *("quantized_bases", "gpipe", "fused_loss"),
+    }
 )
 """What a stack is, or what a plan has a field of its own for."""
 

@@ -14,7 +14,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.algebra import Number, by_distinct, ceil_div, maximum, minimum, smallest
+from tonnage.algebra import Number, by_distinct, ceil_div, is_array, maximum, minimum, smallest
 
 TILES: Final = (
     (256, 128),
@@ -114,7 +114,7 @@ def product_seconds(product: Product, rates: ProductRates) -> Number:
 
 def _split(product: Product, rates: ProductRates, split: int, memory: Number) -> Number:
     """Seconds under one split and the tile that is best for it, without the kernel's start."""
-    compute = smallest(_tiled(product, rates, tile, split) for tile in TILES)
+    compute = _best_tile(product, rates, split)
     both = (compute**SHARPNESS + memory**SHARPNESS) ** (1 / SHARPNESS)
     if split == 1:
         return both
@@ -122,7 +122,19 @@ def _split(product: Product, rates: ProductRates, split: int, memory: Number) ->
     return both + rates.split + pieces / (rates.multiprocessors * rates.feed)
 
 
-def _tiled(product: Product, rates: ProductRates, tile: tuple[int, int], split: int) -> Number:
+def _best_tile(product: Product, rates: ProductRates, split: int) -> Number:
+    """Seconds under the best tile; of columns all tiles at once, a row each."""
+    if not is_array(product.rows):
+        return smallest(_tiled(product, rates, tile, split) for tile in TILES)
+    import numpy as np
+
+    high, wide = np.array(TILES).T[:, :, np.newaxis]
+    return _tiled(product, rates, (high, wide), split).min(axis=0)
+
+
+def _tiled(
+    product: Product, rates: ProductRates, tile: tuple[Number, Number], split: int
+) -> Number:
     """Seconds of all waves under one tile and split, memory apart."""
     high, wide = tile
     tiles = ceil_div(product.rows, high) * ceil_div(product.columns, wide) * product.copies
