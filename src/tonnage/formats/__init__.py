@@ -1,0 +1,8 @@
+"""Launch files of other tools, read and written."""
+
+from tonnage.formats.detect import read_launch
+from tonnage.formats.document import Document
+from tonnage.formats.kinds import KINDS
+from tonnage.formats.launch import Launch
+
+__all__ = ["KINDS", "Document", "Launch", "read_launch"]
