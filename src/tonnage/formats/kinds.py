@@ -47,7 +47,7 @@ def _kind(name: str, summary: str) -> Kind:
     return Kind(name=name, summary=summary, module=f"tonnage.formats.read.{name.replace('-', '_')}")
 
 
-_KINDS: tuple[Kind, ...] = ()
+_KINDS: tuple[Kind, ...] = (_kind("megatron", "Megatron-LM: scripts, arguments, YAML"),)
 """In the order in which they are tried: the most telling first."""
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _KINDS}
