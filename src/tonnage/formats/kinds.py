@@ -47,7 +47,11 @@ def _kind(name: str, summary: str) -> Kind:
     return Kind(name=name, summary=summary, module=f"tonnage.formats.read.{name.replace('-', '_')}")
 
 
-_KINDS: tuple[Kind, ...] = (_kind("megatron", "Megatron-LM: scripts, arguments, YAML"),)
+_KINDS: tuple[Kind, ...] = (
+    _kind("megatron", "Megatron-LM: scripts, arguments, YAML"),
+    _kind("nanotron", "nanotron: YAML"),
+    _kind("torchtitan", "torchtitan: TOML"),
+)
 """In the order in which they are tried: the most telling first."""
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _KINDS}
