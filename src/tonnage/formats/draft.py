@@ -102,6 +102,8 @@ class Draft:
         stack = runtime(self.plan["runtime"])
         if field in ("tp", "pp", "vpp", "cp", "ep", "etp") and field not in stack.axes:
             return f"no {field} is modelled with {stack.name}" if value > 1 else ""
+        if field == "zero" and value not in stack.zero_stages:
+            return f"no ZeRO stage {value} is modelled with {stack.name}"
         try:
             check_values(Plan(**{field: value}))
         except NotModelledError:

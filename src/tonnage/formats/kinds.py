@@ -51,6 +51,8 @@ _KINDS: tuple[Kind, ...] = (
     _kind("megatron", "Megatron-LM: scripts, arguments, YAML"),
     _kind("nanotron", "nanotron: YAML"),
     _kind("torchtitan", "torchtitan: TOML"),
+    _kind("gpt-neox", "GPT-NeoX: YAML"),
+    _kind("llm-foundry", "LLM Foundry: YAML"),
 )
 """In the order in which they are tried: the most telling first."""
 
