@@ -48,11 +48,13 @@ def _kind(name: str, summary: str) -> Kind:
 
 
 _KINDS: tuple[Kind, ...] = (
+    _kind("mindspeed", "MindSpeed on Ascend: scripts, arguments"),
     _kind("megatron", "Megatron-LM: scripts, arguments, YAML"),
     _kind("nanotron", "nanotron: YAML"),
     _kind("torchtitan", "torchtitan: TOML"),
     _kind("gpt-neox", "GPT-NeoX: YAML"),
     _kind("llm-foundry", "LLM Foundry: YAML"),
+    _kind("nemo", "NeMo and Megatron-Bridge: YAML, overrides, Python recipes"),
 )
 """In the order in which they are tried: the most telling first."""
 
