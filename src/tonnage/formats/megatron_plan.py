@@ -229,6 +229,7 @@ def read_experts(draft: Draft, names: Names, *, dispatcher: str) -> None:
         return
     given = names.word("moe-token-dispatcher-type") or dispatcher
     backend = names.word("moe-flex-dispatcher-backend")
+    given = given.removesuffix("_seq")
     if given == "flex" or names.flag("moe-enable-deepep"):
         given = "deepep"
         if backend not in (None, "deepep"):

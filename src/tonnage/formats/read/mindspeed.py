@@ -9,6 +9,7 @@ from __future__ import annotations
 from tonnage.formats.command import canonical, read_command
 from tonnage.formats.document import Document
 from tonnage.formats.draft import Draft
+from tonnage.formats.expressions import numbers_in
 from tonnage.formats.launch import Launch
 from tonnage.formats.lora import targets
 from tonnage.formats.megatron_ignored import IGNORED
@@ -23,7 +24,7 @@ from tonnage.formats.megatron_plan import (
     read_predictors,
     read_recompute,
 )
-from tonnage.formats.megatron_shape import read_shape
+from tonnage.formats.megatron_shape import latent_fields, read_shape
 from tonnage.formats.read.megatron import ENOUGH, start, telling
 
 _MARKS = (
@@ -35,7 +36,7 @@ _OWN = frozenset(
     use-fused-rmsnorm use-fused-swiglu use-fused-rotary-pos-emb use-mc2 use-ascend-mc2
     reuse-fp32-param context-parallel-algo use-cp-send-recv-overlap moe-tp-extend-ep
     swap-attention recompute-in-advance recompute-in-bubble no-shared-storage noop-layers
-    moe-alltoall-overlap-comm shape-order fa-type adaptive-memory-optimization tokenizer-name-or-path
+    moe-alltoall-overlap-comm shape-order fa-type tokenizer-name-or-path
     use-fused-ring-attention-update coc-fused-kernel use-ascend-coc
     """.split()
 )
@@ -77,6 +78,7 @@ def read(document: Document) -> Launch:
     """
     draft, names = start(document, kind="mindspeed", stack="mindspeed")
     read_parallel(draft, names)
+    _read_schedule(draft, names)
     read_batch(draft, names)
     read_precision(draft, names)
     read_recompute(draft, names)
@@ -85,14 +87,25 @@ def read(document: Document) -> Launch:
     read_optimizer(draft, names)
     read_experts(draft, names, dispatcher="allgather")
     read_predictors(draft, names)
+    if names.flag("moe-tp-extend-ep") and "ep" in draft.plan:
+        # Experts are spread over the tensor-parallel ranks too, and none is cut.
+        draft.put("ep", draft.plan["ep"] * draft.plan.get("tp", 1), *names("moe-tp-extend-ep"))
+        draft.put("etp", 1, *names("moe-tp-extend-ep"))
     _read_adapters(draft, names)
-    _read_memory(draft, names)
-    read_shape(draft, names, **_shape(names))
+    _read_memory(names)
+    read_shape(draft, names, **_shape(draft, names))
     names.ignore(*IGNORED, *_IGNORED)
     return draft.finish()
 
 
-def _shape(names: Names) -> dict[str, object]:
+def _read_schedule(draft: Draft, names: Names) -> None:
+    method = names.word("schedules-method")
+    draft.put("schedule", method, *names("schedules-method"))
+    if names.on("gemm-gradient-accumulation-fusion", "no-gemm-gradient-accumulation-fusion"):
+        draft.habit("placeholder_gradients", True)
+
+
+def _shape(draft: Draft, names: Names) -> dict[str, object]:
     """DeepSeek's names, which MindSpeed-LLM takes beside Megatron's."""
     layers = names.whole("num-layers") or 0
     first = names.whole("first-k-dense-replace")
@@ -104,11 +117,26 @@ def _shape(names: Names) -> dict[str, object]:
         over["moe_layer_freq"] = [int(i >= first and i % every == 0) for i in range(layers)]
     if shared and width:
         over["moe_shared_expert_intermediate_size"] = shared * width
-    empty = names.word("noop-layers")
+    if names.flag("multi-head-latent-attention"):
+        over |= {"multi_latent_attention": True, **latent_fields(names), "kv_channels": None}
+    empty = numbers_in(names.word("noop-layers") or "")
     if empty and layers:
-        names.fields.note(f"layers {empty} do nothing: they are left out")
-        over["num_layers"] = layers - len(set(empty.replace(",", " ").split()))
+        _leave_out(draft, layers, frozenset(empty))
+        over["num_layers"] = layers - len(set(empty))
     return over
+
+
+def _leave_out(draft: Draft, slots: int, empty: frozenset[int]) -> None:
+    """Stages hold equally many places for layers, some of which do nothing."""
+    chunks = draft.plan.get("pp", 1) * draft.plan.get("vpp", 1)
+    if slots % chunks == 0 and chunks > 1:
+        each = slots // chunks
+        counts = [
+            sum(index not in empty for index in range(at, at + each))
+            for at in range(0, slots, each)
+        ]
+        layout = "E" + "|".join("t" * count for count in counts) + "L"
+        draft.put("pipeline_layout", layout, "--noop-layers")
 
 
 def _read_adapters(draft: Draft, names: Names) -> None:
@@ -125,7 +153,7 @@ def _read_adapters(draft: Draft, names: Names) -> None:
         names.fields.leave(names("qlora")[0], "a quantised base is not modelled with mindspeed")
 
 
-def _read_memory(draft: Draft, names: Names) -> None:
+def _read_memory(names: Names) -> None:
     """What MindSpeed does to save memory beyond recomputation."""
     if names.flag("reuse-fp32-param"):
         # The bf16 weights are the upper half of their fp32 masters: one copy of both.
