@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from tonnage.cli.cluster import ClusterFlags
+from tonnage.cli.export import show_export
 from tonnage.cli.flags import plan_changes, with_plan_flags
 from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
@@ -39,6 +40,14 @@ def estimate(
             help="Print the formula behind one row of memory, or behind flops, and nothing else.",
         ),
     ] = None,
+    export: Annotated[
+        str | None,
+        Parameter(
+            group=WHAT,
+            metavar="TOOL",
+            help="Print the plan as a launch file of another tool, and nothing else.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
     limits: LimitFlags = _NO_LIMITS,
     **flags: Any,
@@ -50,7 +59,10 @@ def estimate(
     """
     from tonnage.estimation import estimate as weigh
 
-    run = gather(model, source, cluster, limits, plan_changes(flags))
+    changes = plan_changes(flags)
+    run = gather(model, source, cluster, limits, changes)
+    if export is not None:
+        return show_export(run, export, changes, as_json=as_json)
     if explain is not None:
         from tonnage.estimation import explain as explain_row
 

@@ -192,7 +192,8 @@ def _vocabulary(names: Names) -> tuple[int, bool]:
         for option in ("tokenizer-model", "tokenizer-name-or-path", "vocab-file", "merge-file")
     ]
     if stated:
-        return stated, True
+        # A null tokenizer adds the token that ends a document.
+        return stated + (kind == "NullTokenizer" and not names.has("padded-vocab-size")), True
     known = _known_tokenizer(kind, files)
     if known:
         names.fields.note(f"vocabulary {known}: that of its tokenizer")
