@@ -11,21 +11,55 @@ from tonnage.formats.launch import Launch
 from tonnage.formats.text import read_document
 
 
-def read_launch(path: str, kind: str | None = None) -> Launch:
-    """Read a launch file of another tool. Nothing in it is executed.
+def read_launch(*paths: str, kind: str | None = None, gpus: int | None = None) -> Launch:
+    """Read the launch file of another tool, or several that describe one run together.
+
+    A later file's word stands over an earlier's, and the launch's notes say where they differ.
+    Nothing in a file is executed.
 
     Args:
-        path: the file; ``-`` for stdin.
-        kind: whose file it is, one of `KINDS`; None: told by its content.
+        paths: the files; ``-`` for stdin.
+        kind: whose file the first is, one of `KINDS`; None: told by its content, as the kind
+            of the others always is.
+        gpus: devices that are given beside the files.
 
     Raises:
-        InputError: it cannot be read, is of no known kind or no training launch, or a key
-            has no value of its type.
+        InputError: one cannot be read, is of no known kind or no training launch, a key has no
+            value of its type, or the files do not belong together.
     """
-    document = read_document(path)
-    chosen = _named(kind) if kind is not None else detect_kind(document, path)
-    launch = chosen.read(document)
-    return dataclasses.replace(launch, notes=(*document.notes, *launch.notes))
+    documents = [read_document(path) for path in paths]
+    kinds = (
+        [detect_kind(document, path) for document, path in zip(documents, paths, strict=True)]
+        if kind is None
+        else [
+            _named(kind),
+            *(
+                detect_kind(document, path)
+                for document, path in zip(documents[1:], paths[1:], strict=True)
+            ),
+        ]
+    )
+    if len(documents) > 1:
+        return _together(documents, kinds, gpus)
+    launch = kinds[0].read(documents[0], gpus)
+    notes = tuple(note for note in documents[0].notes if note not in launch.notes)
+    return dataclasses.replace(launch, notes=(*notes, *launch.notes))
+
+
+def _together(documents: list[Document], kinds: list[Kind], gpus: int | None) -> Launch:
+    """Files that describe one run of the Hugging Face Trainer."""
+    from tonnage.formats.hugging_face.part import join
+
+    for document, kind in zip(documents, kinds, strict=True):
+        if not kind.joins:
+            raise InputError(
+                field="config",
+                value=document.name,
+                problem=f"is a file of {kind.name}, which describes a run alone",
+                accepted="several files of " + ", ".join(k.name for k in KINDS.values() if k.joins),
+            )
+    read = [kind.parts(document) for document, kind in zip(documents, kinds, strict=True)]
+    return join([one for parts in read for one in parts], gpus)
 
 
 def detect_kind(document: Document, shown: str) -> Kind:
