@@ -63,7 +63,7 @@ def test_every_key_is_in_exactly_one_account() -> None:
     }
 
 
-@pytest.mark.parametrize("value", ["eight", 1.5, True, [1], {}, -1, "$N", 10**30])
+@pytest.mark.parametrize("value", ["eight", 1.5, True, [1], {}, -1, 10**30])
 def test_a_value_of_another_type_is_named(value: object) -> None:
     with pytest.raises(InputError, match=r"config\.n: .* \(accepted: a whole number"):
         Fields({"n": value}).whole("n")
@@ -72,3 +72,10 @@ def test_a_value_of_another_type_is_named(value: object) -> None:
 @pytest.mark.parametrize("value", ["8", 8, 8.0, "8.0", "8e0", " 8 "])
 def test_numbers_are_read_in_the_spellings_of_launch_files(value: object) -> None:
     assert Fields({"n": value}).whole("n") == 8
+
+
+@pytest.mark.parametrize("value", ["$N", "${N}", "$(nproc)", "`nproc`", "???"])
+def test_what_the_file_does_not_say_is_as_good_as_none(value: str) -> None:
+    fields = Fields({"n": value})
+    assert fields.whole("n") is None
+    assert fields.account()["not_understood"] == ("n",)

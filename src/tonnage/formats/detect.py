@@ -94,8 +94,3 @@ def _named(name: str) -> Kind:
         problem="is not a kind of launch file",
         accepted=", ".join(KINDS),
     )
-
-
-def not_a_launch(document: Document, why: str) -> InputError:
-    """The error of a file that is understood and starts no training."""
-    return InputError(field="config", value=document.name, problem=f"is no training launch: {why}")

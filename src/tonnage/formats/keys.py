@@ -18,6 +18,9 @@ from tonnage.errors import InputError, shorten
 
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
+UNSAID = re.compile(r"\$[\w({@*]|`|^\?\?\?$")
+"""A value that refers to what the file does not say, or that OmegaConf marks as missing."""
+
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 LARGEST_LEAVES = 20_000
 """Keys of a file that are accounted for at most."""
@@ -112,6 +115,13 @@ class Fields:
             return str(value).strip() or None
         self.fail(path, value, "a word")
 
+    def path(self, *paths: str) -> str | None:
+        """A text of which parts may refer to what the file does not say, such as a file's name."""
+        present = [path for path in paths if path in self.leaves]
+        self._used.update(present)
+        values = (self.leaves[path] for path in present)
+        return next((value for value in values if isinstance(value, str) and value), None)
+
     def words(self, *paths: str) -> tuple[str, ...]:
         """A list of texts, or one text with commas or blanks between them.
 
@@ -157,8 +167,6 @@ class Fields:
             InputError: always.
         """
         problem = "is no value of this key"
-        if isinstance(value, str) and "$" in value:
-            problem = "refers to what the file does not say"
         raise InputError(field=f"config.{path}", value=value, problem=problem, accepted=accepted)
 
     def account(self) -> dict[str, tuple[str, ...]]:
@@ -179,7 +187,11 @@ class Fields:
         self._used.update(present)
         given = (path for path in present if self.leaves[path] is not None)
         path = next(given, paths[0])
-        return path, self.leaves.get(path)
+        value = self.leaves.get(path)
+        if isinstance(value, str) and UNSAID.search(value):
+            self.leave(path, "the file does not say what this is")
+            return path, None
+        return path, value
 
 
 def _leaves(values: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:

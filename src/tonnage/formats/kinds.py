@@ -73,6 +73,7 @@ def _kind(name: str, summary: str, *, joins: bool = False) -> Kind:
 
 
 _KINDS: tuple[Kind, ...] = (
+    _kind("megatron", "Megatron-LM: scripts, arguments, YAML"),
     _kind("torchtune", "torchtune's recipes"),
     _kind("axolotl", "axolotl", joins=True),
     _kind("llama-factory", "LLaMA-Factory", joins=True),

@@ -6,7 +6,7 @@ Source: accelerate 1.x, ``commands/config/config_args.py`` (``ClusterConfig``) a
 
 from __future__ import annotations
 
-from tonnage.formats.detect import not_a_launch
+from tonnage.formats.detect_error import not_a_launch
 from tonnage.formats.document import Document
 from tonnage.formats.hugging_face.beside import referred
 from tonnage.formats.hugging_face.part import Part, part

@@ -6,7 +6,7 @@ arguments of its integrations; ``loaders/model.py`` for the format that weights 
 
 from __future__ import annotations
 
-from tonnage.formats.detect import not_a_launch
+from tonnage.formats.detect_error import not_a_launch
 from tonnage.formats.document import Document
 from tonnage.formats.hugging_face.beside import referred
 from tonnage.formats.hugging_face.model import (

@@ -6,7 +6,7 @@ that is trained in, and those that train are cast to fp32 unless ``pure_bf16``.
 
 from __future__ import annotations
 
-from tonnage.formats.detect import not_a_launch
+from tonnage.formats.detect_error import not_a_launch
 from tonnage.formats.document import Document
 from tonnage.formats.hugging_face.beside import referred
 from tonnage.formats.hugging_face.model import (
