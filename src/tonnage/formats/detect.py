@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
+from tonnage.arch import catalog
 from tonnage.errors import InputError
 from tonnage.formats.document import Document
 from tonnage.formats.kinds import KINDS, Kind
 from tonnage.formats.launch import Launch
+from tonnage.formats.model_name import catalog_name
 from tonnage.formats.text import read_document
 
 
@@ -28,22 +30,25 @@ def read_launch(*paths: str, kind: str | None = None, gpus: int | None = None) -
             value of its type, or the files do not belong together.
     """
     documents = [read_document(path) for path in paths]
-    kinds = (
-        [detect_kind(document, path) for document, path in zip(documents, paths, strict=True)]
-        if kind is None
-        else [
-            _named(kind),
-            *(
-                detect_kind(document, path)
-                for document, path in zip(documents[1:], paths[1:], strict=True)
-            ),
-        ]
-    )
+    kinds = [_named(kind)] if kind is not None else []
+    for path, document in zip(paths[len(kinds) :], documents[len(kinds) :], strict=True):
+        kinds.append(detect_kind(document, path))
     if len(documents) > 1:
-        return _together(documents, kinds, gpus)
+        return _with_model(_together(documents, kinds, gpus))
     launch = kinds[0].read(documents[0], gpus)
     notes = tuple(note for note in documents[0].notes if note not in launch.notes)
-    return dataclasses.replace(launch, notes=(*notes, *launch.notes))
+    return _with_model(dataclasses.replace(launch, notes=(*notes, *launch.notes)))
+
+
+def _with_model(launch: Launch) -> Launch:
+    """The launch with the catalog's name of its model, where it has one."""
+    if launch.model is None:
+        return launch
+    name = catalog_name(launch.model)
+    if name is None or catalog.find(launch.model) is not None:
+        return launch
+    note = f"model {launch.model}: read as {name}, whose shape it has"
+    return dataclasses.replace(launch, model=name, notes=(*launch.notes, note))
 
 
 def _together(documents: list[Document], kinds: list[Kind], gpus: int | None) -> Launch:

@@ -67,7 +67,15 @@ def _part(document: Document) -> Part:
 def _named(path: str, stage: int) -> Part:
     empty: dict[str, tuple[str, ...]] = {"used": (), "ignored": (), "not_understood": ()}
     given = Run(engine="deepspeed", plan={"zero": stage})
-    return Part(kind="deepspeed", name=path, given=given, defaults=Run(), account=empty, notes=())
+    return Part(
+        kind="deepspeed",
+        name=path,
+        given=given,
+        defaults=Run(),
+        account=empty,
+        origins={},
+        notes=(),
+    )
 
 
 def _mapping(document: Document, path: str) -> dict[str, object]:

@@ -234,3 +234,18 @@ def refuse_method(path: str, method: str) -> None:
         problem=why,
         accepted="supervised or DPO-like training",
     )
+
+
+def switched(fields: Fields, **switches: str) -> dict[str, object]:
+    """Fields of a plan that one key each switches on.
+
+    Args:
+        fields: the file.
+        switches: the key of each field.
+    """
+    plan: dict[str, object] = {}
+    for field, path in switches.items():
+        if fields.flag(path):
+            plan[field] = True
+            fields.says(field, path)
+    return plan

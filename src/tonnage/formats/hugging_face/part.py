@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tonnage.formats.document import Document
+from tonnage.formats.draft import unmodelled
 from tonnage.formats.hugging_face.run import Run, overlay
 from tonnage.formats.hugging_face.settle import settle
 from tonnage.formats.keys import Fields
@@ -22,6 +24,7 @@ class Part:
         given: what it says.
         defaults: what its tool does where nothing is said.
         account: its keys by what became of them.
+        origins: keys that a field of the plan comes from.
         notes: what was assumed in reading, in sentences.
     """
 
@@ -30,6 +33,7 @@ class Part:
     given: Run
     defaults: Run
     account: Mapping[str, tuple[str, ...]]
+    origins: Mapping[str, tuple[str, ...]]
     notes: tuple[str, ...]
 
 
@@ -43,6 +47,7 @@ def part(
         given=given,
         defaults=defaults or Run(),
         account=fields.account(),
+        origins=fields.origins,
         notes=(*document.notes, *fields.notes),
     )
 
@@ -62,6 +67,7 @@ def join(parts: Sequence[Part], gpus: int | None) -> Launch:
         notes += conflicts
     whole, _ = overlay(said, run)
     settled = settle(whole, gpus)
+    plan, parts, left = _without_unmodelled(settled.plan, parts)
 
     def fate(name: str) -> tuple[str, ...]:
         named = [(one.name, path) for one in parts for path in one.account[name]]
@@ -70,12 +76,50 @@ def join(parts: Sequence[Part], gpus: int | None) -> Launch:
     return Launch(
         kind=" + ".join(dict.fromkeys(one.kind for one in parts)),
         model=whole.model,
-        plan=settled.plan,
+        plan=plan,
         gpus=whole.processes,
         steps=whole.steps,
-        notes=(*notes, *settled.notes),
+        notes=(*notes, *settled.notes, *left),
         lacks=settled.lacks,
         used=fate("used"),
         ignored=fate("ignored"),
         not_understood=fate("not_understood"),
     )
+
+
+def _without_unmodelled(
+    plan: dict[str, object], parts: Sequence[Part]
+) -> tuple[dict[str, object], tuple[Part, ...], tuple[str, ...]]:
+    """A plan without what is not modelled; the keys that ask for it are not understood."""
+    kept, notes, out = dict(plan), list[str](), set[str]()
+    for field in plan:
+        origins = tuple(path for one in parts for path in one.origins.get(field, ()))
+        why = unmodelled(plan, field, origins)
+        if why:
+            del kept[field]
+            out.update(origins)
+            named = ", ".join(dict.fromkeys(origins)) or field
+            notes.append(f"{named}: {why}; left out{_MEANING.get(field, '')}")
+    return kept, tuple(_moved(one, out) for one in parts), tuple(notes)
+
+
+_MEANING = {
+    "packing": ": a packed sequence is weighed as one document",
+    "offload_optimizer": ": weighed on the device, an upper bound of its memory",
+    "offload_parameters": ": weighed on the device, an upper bound of its memory",
+    "offload_activations": ": weighed on the device, an upper bound of its memory",
+    "freeze": ": weighed as if every weight trains, an upper bound",
+}
+"""What an estimate is without a field."""
+
+
+def _moved(one: Part, out: set[str]) -> Part:
+    """A part in which some keys are not understood."""
+    gone = out & {path for paths in one.origins.values() for path in paths}
+    account = {
+        fate: tuple(path for path in paths if path not in gone or fate == "not_understood")
+        for fate, paths in one.account.items()
+    }
+    more = [path for paths in one.account.values() for path in paths if path in gone]
+    account["not_understood"] = tuple(dict.fromkeys((*account["not_understood"], *more)))
+    return dataclasses.replace(one, account=account)

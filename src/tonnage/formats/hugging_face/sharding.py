@@ -56,11 +56,10 @@ def read_fsdp(fields: Fields, prefix: str, *, version: int) -> Run:
     plan: dict[str, object] = {} if zero is None else {"zero": zero}
     if fields.flag(*at("offload_params"), *at("cpu_offload")):
         plan["offload_parameters"] = True
-    offloads = fields.flag(*at("activation_checkpointing_offload"))
-    if offloads:
-        fields.leave(
-            at("activation_checkpointing_offload")[0], "checkpoints are weighed on the device"
-        )
+        fields.says("offload_parameters", *at("offload_params"), *at("cpu_offload"))
+    if fields.flag(*at("activation_checkpointing_offload")):
+        plan["offload_activations"] = True
+        fields.says("offload_activations", *at("activation_checkpointing_offload"))
     policy = fields.word(*at("mixed_precision_policy"))
     recompute = fields.flag(*at("activation_checkpointing"))
     for name in IRRELEVANT:
@@ -120,6 +119,7 @@ def of_options(fields: Fields, path: str, options: tuple[str, ...]) -> Run:
             in_node = True if word.startswith("hybrid") else in_node
         elif word == "offload":
             plan["offload_parameters"] = True
+            fields.says("offload_parameters", path)
         elif word not in ("auto_wrap", "true"):
             fields.fail(path, word, ", ".join((*names, "offload", "auto_wrap")))
     if plan.get("zero") == 0:
@@ -139,6 +139,8 @@ def read_parallelism(fields: Fields, prefix: str, names: str = "parallelism_conf
         path = next(path for path in at("sp_size") if fields.has(path))
         fields.leave(path, "sequences split over DeepSpeed's ranks (Ulysses) are not modelled")
     plan: dict[str, object] = {axis: sizes[axis] for axis in ("tp", "cp") if sizes[axis] > 1}
+    for axis in plan:
+        fields.says(axis, *at(f"{axis}_size"))
     if sizes["dp_replicate"] > 1 and sizes["dp_shard"] * sizes["cp"] > 1:
         plan["hsdp_shard"] = sizes["dp_shard"] * sizes["cp"]
     engine = "fsdp2" if max(sizes["dp_shard"], sizes["tp"], sizes["cp"]) > 1 else None

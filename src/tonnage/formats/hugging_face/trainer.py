@@ -33,7 +33,7 @@ def read_arguments(fields: Fields) -> Run:
     Raises:
         InputError: a key has no value of its type.
     """
-    checkpointing = fields.flag("activation_checkpointing", "gradient_checkpointing")
+    checkpointing = _checkpointing(fields)
     reentrant = _reentrant(fields)
     if fields.flag("use_cpu", "no_cuda"):
         raise InputError(field="config.use_cpu", value=True, problem="trains on no accelerator")
@@ -59,6 +59,14 @@ def read_arguments(fields: Fields) -> Run:
     if fields.under("parallelism_config"):
         run, _ = overlay(run, read_parallelism(fields, "parallelism_config."))
     return run
+
+
+def _checkpointing(fields: Fields) -> bool | None:
+    """True or false; a word that means more (axolotl's ``offload``) is left to its reader."""
+    names = ("activation_checkpointing", "gradient_checkpointing")
+    if str(fields.peek(*names)).lower() in ("offload", "offload_disk", "unsloth"):
+        return None
+    return fields.flag(*names)
 
 
 def _is_positive(value: object) -> bool:

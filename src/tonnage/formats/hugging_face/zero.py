@@ -69,7 +69,7 @@ def read_deepspeed(fields: Fields) -> Run:
     zero = _stage(fields)
     plan: dict[str, object] = {"zero": zero}
     habits = _buffers(fields, zero)
-    _offload(fields)
+    plan.update(_offload(fields))
     for role, path in (
         ("reduction_dtype", "communication_data_type"),
         ("gradients_dtype", "data_types.grad_accum_dtype"),
@@ -137,17 +137,25 @@ _DEFAULT_BUCKET = 500_000_000
 """Elements of ``reduce_bucket_size`` where it is not given."""
 
 
-def _offload(fields: Fields) -> None:
-    for what, path in (
-        ("optimizer states are", "zero_optimization.offload_optimizer.device"),
-        ("parameters are", "zero_optimization.offload_param.device"),
-        ("optimizer states are", "zero_optimization.cpu_offload"),
-        ("parameters are", "zero_optimization.cpu_offload_params"),
-        ("parameters are", "zero_optimization.cpu_offload_param"),
+def _offload(fields: Fields) -> dict[str, object]:
+    """What is held on the host, or on NVMe behind it."""
+    plan: dict[str, object] = {}
+    for field, on, path in (
+        ("offload_optimizer", 1.0, "zero_optimization.offload_optimizer.device"),
+        ("offload_optimizer", 1.0, "zero_optimization.cpu_offload"),
+        ("offload_parameters", True, "zero_optimization.offload_param.device"),
+        ("offload_parameters", True, "zero_optimization.cpu_offload_params"),
+        ("offload_parameters", True, "zero_optimization.cpu_offload_param"),
     ):
-        value = fields.word(path)
-        if value is not None and value.lower() not in ("none", "false", "auto"):
-            fields.leave(path, f"{what} weighed on the device: an upper bound of its memory")
+        if is_offloaded(fields, path):
+            plan[field] = on
+            fields.says(field, path)
+    return plan
+
+
+def is_offloaded(fields: Fields, path: str) -> bool:
+    """Whether a key names a place other than the device."""
+    return (fields.word(path) or "none").lower() not in ("none", "false", "auto")
 
 
 def _mixed(fields: Fields) -> Mixed | None:

@@ -12,6 +12,7 @@ from tonnage.formats.hugging_face.beside import referred
 from tonnage.formats.hugging_face.part import Part, part
 from tonnage.formats.hugging_face.run import Engine, Mixed, Run, overlay
 from tonnage.formats.hugging_face.sharding import read_fsdp, read_parallelism
+from tonnage.formats.hugging_face.zero import is_offloaded
 from tonnage.formats.keys import Fields
 
 KIND = "accelerate"
@@ -128,18 +129,22 @@ def _deepspeed(fields: Fields) -> Run:
     stage = fields.whole("deepspeed_config.zero_stage")
     if stage is not None and stage > 3:
         fields.fail("deepspeed_config.zero_stage", stage, "0, 1, 2 or 3")
-    for what in ("optimizer", "param"):
+    plan: dict[str, object] = {} if stage is None else {"zero": stage}
+    for field, on, what in (
+        ("offload_optimizer", 1.0, "optimizer"),
+        ("offload_parameters", True, "param"),
+    ):
         path = f"deepspeed_config.offload_{what}_device"
-        if (fields.word(path) or "none").lower() not in ("none", "auto"):
-            named = "optimizer states are" if what == "optimizer" else "parameters are"
-            fields.leave(path, f"{named} weighed on the device: an upper bound of its memory")
+        if is_offloaded(fields, path):
+            plan[field] = on
+            fields.says(field, path)
     path = "deepspeed_config.gradient_accumulation_steps"
     automatic = fields.peek(path) == "auto"
     if automatic:
         fields.use(path)
     return Run(
         grad_acc=None if automatic else fields.whole(path, least=1),
-        plan={} if stage is None else {"zero": stage},
+        plan=plan,
     )
 
 
@@ -162,6 +167,7 @@ def _megatron(fields: Fields) -> Run:
         number = fields.whole(*at(name), least=1)
         if number is not None:
             plan[field] = number
+            fields.says(field, *at(name))
     sequence = fields.flag(*at("sequence_parallelism"))
     if sequence is not None:
         plan["sp"] = sequence
@@ -173,8 +179,8 @@ def _megatron(fields: Fields) -> Run:
     if method:
         plan["recompute_method"] = method
     if fields.flag(*at("optimizer_cpu_offload")):
-        path = next(path for path in at("optimizer_cpu_offload") if fields.has(path))
-        fields.leave(path, "optimizer states are weighed on the device: an upper bound")
+        plan["offload_optimizer"] = 1.0
+        fields.says("offload_optimizer", *at("optimizer_cpu_offload"))
     for name in _MEGATRON_IRRELEVANT:
         fields.ignore(*at(name))
     seq = fields.whole(*at("seq_length"), least=1)

@@ -19,6 +19,7 @@ from tonnage.formats.hugging_face.model import (
     read_attention,
     refuse_dora,
     refuse_method,
+    switched,
 )
 from tonnage.formats.hugging_face.part import Part, part
 from tonnage.formats.hugging_face.run import Mixed, Run, overlay
@@ -59,6 +60,10 @@ def parts(document: Document) -> tuple[Part, ...]:
     run, _ = overlay(run, _sharding(fields))
     adapted = _adapters(fields)
     run, _ = overlay(run, Run(plan=adapted))
+    on = switched(fields, packing="sample_packing")
+    on |= switched(fields, packing="pretraining_sample_concatenation")
+    on |= _activations(fields)
+    run, _ = overlay(run, Run(plan=on, recompute=_checkpointing(fields)))
     run = run.filled(sequences=_method(fields, adapted))
     refuse_dora(fields, "peft_use_dora")
     for path, why in LEFT.items():
@@ -92,14 +97,11 @@ def _own(fields: Fields) -> Run:
     wide = fields.flag("float32")
     loaded = "bf16" if half else "fp16" if half16 or fields.peek("fp16") is True else None
     mixed = _mixed(fields, half=bool(half or half16))
-    recompute, reentrant = _checkpointing(fields)
     return Run(
         model=fields.word("base_model"),
         mixed=mixed,
         loaded="fp32" if wide else loaded,  # type: ignore[arg-type]
         optimizer=fields.word("optimizer"),
-        recompute=recompute,
-        reentrant=reentrant,
         samples=fields.whole("micro_batch_size", least=1),
         batch=fields.whole("batch_size", least=1),
         seq=fields.whole("sequence_len", least=1),
@@ -117,13 +119,25 @@ def _mixed(fields: Fields, *, half: bool) -> Mixed | None:
     return "no" if half and not any(on) else None
 
 
-def _checkpointing(fields: Fields) -> tuple[bool | None, bool | None]:
-    """``offload`` is checkpointing too; FSDP's own is read with FSDP."""
+def _checkpointing(fields: Fields) -> bool | None:
+    """``offload`` is checkpointing too; true and false are read with the Trainer's arguments."""
+    return True if _offloads(fields) else None
+
+
+def _offloads(fields: Fields) -> bool:
     value = fields.peek("gradient_checkpointing")
-    if isinstance(value, str) and value.lower() in ("offload", "offload_disk", "unsloth"):
-        fields.leave("gradient_checkpointing", "checkpoints are weighed on the device")
-        return True, None
-    return None, None
+    return str(value).lower() in ("offload", "offload_disk", "unsloth")
+
+
+def _activations(fields: Fields) -> dict[str, object]:
+    """Activations that are held on the host."""
+    on = _offloads(fields) or fields.peek("activation_offloading") not in (None, False)
+    fields.use("activation_offloading")
+    if on:
+        fields.says("offload_activations", "activation_offloading")
+        if _offloads(fields):
+            fields.use("gradient_checkpointing")
+    return {"offload_activations": True} if on else {}
 
 
 def _kernels(fields: Fields) -> dict[str, str]:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 LEFT = {
-    "sample_packing": "a packed sequence is weighed as one document",
-    "pretraining_sample_concatenation": "a packed sequence is weighed as one document",
     "batch_flattening": "weighed with padding to the length of a sequence",
-    "activation_offloading": "activations are weighed on the device",
     "layer_offloading": "layers are weighed on the device",
     "unfrozen_parameters": "weighed as if every weight trains: an upper bound",
     "peft_layers_to_transform": "adapters are weighed in every layer",

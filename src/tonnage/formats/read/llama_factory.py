@@ -18,6 +18,7 @@ from tonnage.formats.hugging_face.model import (
     read_attention,
     refuse_dora,
     refuse_method,
+    switched,
 )
 from tonnage.formats.hugging_face.part import Part, part
 from tonnage.formats.hugging_face.run import Run, overlay
@@ -36,9 +37,6 @@ _LEFT = {
     "use_mca": "Megatron under LLaMA-Factory is not read: weighed as its own trainer",
     "use_hyper_parallel": "weighed as its own trainer",
     "use_kt": "KTransformers is not modelled: weighed on the device",
-    "use_unsloth_gc": "checkpoints are weighed on the device",
-    "packing": "a packed sequence is weighed as one document",
-    "neat_packing": "a packed sequence is weighed as one document",
     "shift_attn": "weighed as full attention",
     "mixture_of_depths": "weighed with every token in every layer",
     "upcast_layernorm": "norms are weighed in the recipe's format",
@@ -69,6 +67,9 @@ def parts(document: Document) -> tuple[Part, ...]:
     if method in ("ppo", "rm"):
         refuse_method("stage", method)
     run, _ = overlay(read_arguments(fields), _own(fields))
+    on = switched(fields, packing="packing") | switched(fields, packing="neat_packing")
+    on |= switched(fields, offload_activations="use_unsloth_gc")
+    run, _ = overlay(run, Run(plan=on))
     if method in ("dpo", "kto"):
         loss = (fields.word("pref_loss") or "sigmoid").lower()
         held = loss not in ("orpo", "simpo")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tonnage.formats.document import Document
 from tonnage.formats.hugging_face.beside import referred
-from tonnage.formats.hugging_face.model import read_model, refuse_dora
+from tonnage.formats.hugging_face.model import read_model, refuse_dora, switched
 from tonnage.formats.hugging_face.part import Part, part
 from tonnage.formats.hugging_face.run import Run, overlay
 from tonnage.formats.hugging_face.trainer import NESTED, read_arguments
@@ -73,7 +73,6 @@ def parts(document: Document) -> tuple[Part, ...]:
     run, _ = overlay(read_arguments(fields), read_model(fields))
     run = run.filled(seq=fields.whole(*SEQUENCE, least=1))
     refuse_dora(fields, "use_dora", "peft_config.use_dora")
-    if fields.flag("packing", "group_texts"):
-        fields.leave("packing", "a packed sequence is weighed as one document")
+    run, _ = overlay(run, Run(plan=switched(fields, packing="packing")))
     fields.ignore(*options(KIND), *NESTED, *NESTED_SCRIPT, *_SCRIPT)
     return (*beside, part(KIND, document, fields, run, USUAL))

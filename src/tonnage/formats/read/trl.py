@@ -14,6 +14,7 @@ from tonnage.formats.hugging_face.model import (
     read_model,
     refuse_dora,
     refuse_method,
+    switched,
 )
 from tonnage.formats.hugging_face.part import Part, part
 from tonnage.formats.hugging_face.run import Run, overlay
@@ -63,10 +64,8 @@ def parts(document: Document) -> tuple[Part, ...]:
         pairs = preference(fields, "trainer", method, run.plan, reference=method in ("dpo", "kto"))
         run = run.filled(sequences=pairs)
     refuse_dora(fields, "use_dora")
-    if fields.flag("packing"):
-        fields.leave("packing", "a packed sequence is weighed as one document")
-    if fields.flag("activation_offloading"):
-        fields.leave("activation_offloading", "activations are weighed on the device")
+    on = switched(fields, packing="packing", offload_activations="activation_offloading")
+    run, _ = overlay(run, Run(plan=on))
     fields.ignore(*options(KIND, "transformers"), *NESTED, *NESTED_SCRIPT)
     return (*beside, part(KIND, document, fields, run, USUAL))
 
