@@ -50,13 +50,9 @@ def referred(document: Document, fields: Fields, path: str) -> tuple[Part, ...]:
             f"{path} names {name}, which is not beside this file: give it as a further --config; "
             "weighed at DeepSpeed's stage 2"
         )
-        return (_named(path, 2),)
+        return (_named(path, 2, ""),)
     fields.note(f"{path} names {name}, which is not beside this file: stage {stage[1]} by its name")
-    if "offload" in os.path.basename(name).lower():
-        fields.note(
-            f"{path}: what it offloads is weighed on the device: an upper bound of its memory"
-        )
-    return (_named(path, int(stage[1])),)
+    return (_named(path, int(stage[1]), os.path.basename(name).lower()),)
 
 
 def _part(document: Document) -> Part:
@@ -64,9 +60,15 @@ def _part(document: Document) -> Part:
     return part("deepspeed", document, fields, read_deepspeed(fields))
 
 
-def _named(path: str, stage: int) -> Part:
+def _named(path: str, stage: int, name: str) -> Part:
+    """A configuration of which only the name is known."""
     empty: dict[str, tuple[str, ...]] = {"used": (), "ignored": (), "not_understood": ()}
-    given = Run(engine="deepspeed", plan={"zero": stage})
+    plan: dict[str, object] = {"zero": stage}
+    if "offload" in name and "params" not in name:
+        plan["offload_optimizer"] = 1.0
+    if "offload" in name and stage == 3:
+        plan["offload_parameters"] = True
+    given = Run(engine="deepspeed", plan=plan)
     return Part(
         kind="deepspeed",
         name=path,

@@ -225,9 +225,9 @@ def refuse_method(path: str, method: str) -> None:
     Raises:
         NotModelledError: the method generates, distils, or trains a reward model.
     """
-    why = "generates or asks other models within its step, which is not modelled"
-    if method in ("rm", "reward", "reward_trainer"):
-        why = "trains a reward model, whose head is not modelled"
+    why = "is no training launch that is modelled: it generates or asks other models in its step"
+    if method in ("rm", "reward", "reward_trainer", "seq_cls", "embedding", "reranker"):
+        why = "is no training launch that is modelled: its head is not one of tokens"
     raise NotModelledError(
         field=f"config.{path}",
         value=method,

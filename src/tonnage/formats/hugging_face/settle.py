@@ -87,6 +87,8 @@ def _recipe(run: Run, notes: list[str]) -> dict[str, object]:
     if run.mixed is None:
         return {}
     mixed, loaded = run.mixed, run.loaded or "bf16"
+    if run.loaded is None and run.engine not in ("deepspeed", "megatron"):
+        notes.append("weights as transformers 5 loads them: the checkpoint's bf16")
     if mixed == "fp8":
         return _narrow(run, notes)
     if run.engine == "megatron":

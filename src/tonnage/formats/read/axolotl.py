@@ -6,6 +6,8 @@ arguments of its integrations; ``loaders/model.py`` for the format that weights 
 
 from __future__ import annotations
 
+import dataclasses
+
 from tonnage.formats.detect_error import not_a_launch
 from tonnage.formats.document import Document
 from tonnage.formats.hugging_face.beside import referred
@@ -57,7 +59,7 @@ def parts(document: Document) -> tuple[Part, ...]:
     _check_trains(document, fields)
     beside = referred(document, fields, "deepspeed")
     run, _ = overlay(read_arguments(fields), _own(fields))
-    run, _ = overlay(run, _sharding(fields))
+    run, _ = overlay(run, _sharding(fields, has_deepspeed=bool(beside)))
     adapted = _adapters(fields)
     run, _ = overlay(run, Run(plan=adapted))
     on = switched(fields, packing="sample_packing")
@@ -166,7 +168,7 @@ def _kernels(fields: Fields) -> dict[str, str]:
     return habits
 
 
-def _sharding(fields: Fields) -> Run:
+def _sharding(fields: Fields, *, has_deepspeed: bool) -> Run:
     """FSDP by its three spellings, and the sizes of a device mesh."""
     options = read_options(fields, "fsdp")
     version = fields.whole("fsdp_version", least=1) or 1
@@ -178,18 +180,29 @@ def _sharding(fields: Fields) -> Run:
         said, _ = overlay(said, of_options(fields, "fsdp", options))
         engine = "fsdp2" if version == 2 else "fsdp1"
         said = said if said.engine is not None else said.filled(engine=engine)
+    mesh = _mesh(fields)
+    if mesh.engine is not None and has_deepspeed:
+        mesh = dataclasses.replace(mesh, engine=None)
+    return overlay(said, mesh)[0]
+
+
+def _mesh(fields: Fields) -> Run:
+    """The sizes of a device mesh; tensor parallelism comes with ``fully_shard``."""
     sizes = {name: fields.whole(f"{name}_size", least=1) or 1 for name in _AXES}
-    cp = fields.whole("sequence_parallel_degree", least=1) or 1
-    plan: dict[str, object] = {}
-    if sizes["tensor_parallel"] > 1:
-        plan["tp"] = sizes["tensor_parallel"]
-    if max(cp, sizes["context_parallel"]) > 1:
-        plan["cp"] = max(cp, sizes["context_parallel"])
-    if sizes["dp_replicate"] > 1 and sizes["dp_shard"] > 1:
-        plan["hsdp_shard"] = sizes["dp_shard"] * int(str(plan.get("cp", 1)))
-    if plan and said.engine != "deepspeed":
-        return overlay(said, Run(engine="fsdp2", plan=plan))[0]
-    return said
+    rings = fields.whole("sequence_parallel_degree", least=1) or 1
+    degrees = {"tp": sizes["tensor_parallel"], "cp": max(rings, sizes["context_parallel"])}
+    plan: dict[str, object] = {axis: size for axis, size in degrees.items() if size > 1}
+    fields.says("tp", "tensor_parallel_size")
+    fields.says("cp", "context_parallel_size", "sequence_parallel_degree")
+    shards, copies = sizes["dp_shard"], sizes["dp_replicate"]
+    if copies > 1 and shards > 1:
+        plan["hsdp_shard"] = shards * degrees["cp"]
+    count = shards * copies * degrees["tp"] * degrees["cp"]
+    return Run(
+        engine="fsdp2" if degrees["tp"] > 1 or shards > 1 else None,
+        processes=count if shards > 1 else None,
+        plan=plan,
+    )
 
 
 _AXES = ("dp_shard", "dp_replicate", "tensor_parallel", "context_parallel")

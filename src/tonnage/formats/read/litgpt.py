@@ -96,11 +96,13 @@ def _model(draft: Draft) -> None:
     folder = fields.word("checkpoint_dir", "initial_checkpoint_dir")
     name = fields.word("model_name", "model_config.name")
     if folder is not None:
-        draft.model = "/".join(folder.rstrip("/").split("/")[-2:])
+        draft.model = "/".join(folder.rstrip("/").split("/")[-2:]).removeprefix("checkpoints/")
     elif name is not None:
         draft.model = name
-    for path in fields.under("model_config"):
-        fields.leave(path, "a shape spelt out in LitGPT's words is not read: give MODEL")
+    if any(fields.has(path) for path in fields.under("model_config")):
+        fields.note("model_config: a shape spelt out in LitGPT's words is not read: give MODEL")
+    else:
+        fields.ignore("model_config")
 
 
 def _devices(draft: Draft) -> int | None:

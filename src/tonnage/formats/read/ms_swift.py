@@ -115,7 +115,7 @@ def _method(fields: Fields) -> str:
         refuse_method("rlhf_type", method)
     task = (fields.word("task_type") or "causal_lm").lower()
     if task != "causal_lm":
-        refuse_method("task_type", "reward" if task == "seq_cls" else task)
+        refuse_method("task_type", task)
     return method
 
 

@@ -116,7 +116,7 @@ def read(document: Document) -> Launch:
     _optimizer(draft)
     _loss(draft)
     _memory(draft)
-    _sharding(draft)
+    _sharding(document, draft)
     if fields.under("quantizer") and fields.peek("quantizer") is None:
         for path in fields.under("quantizer"):
             fields.leave(path, "fake quantisation is left out")
@@ -129,14 +129,14 @@ def _check_trains(document: Document, fields: Fields) -> None:
         raise NotModelledError(
             field="config.ppo_epochs",
             value=fields.peek("ppo_epochs") or "PPO",
-            problem="generates within its step, which is not modelled",
+            problem="is no training launch that is modelled: it generates within its step",
             accepted="supervised or DPO training",
         )
     if fields.has("teacher_model._component_"):
         raise NotModelledError(
             field="config.teacher_model",
             value=fields.peek("teacher_model._component_"),
-            problem="distils one model into another, which is not modelled",
+            problem="is no training launch that is modelled: it distils a teacher",
             accepted="supervised or DPO training",
         )
     if not fields.has("optimizer._component_"):
@@ -251,10 +251,13 @@ def _memory(draft: Draft) -> None:
     draft.put("offload_activations", offload or None, "enable_activation_offloading")
 
 
-def _sharding(draft: Draft) -> None:
+def _sharding(document: Document, draft: Draft) -> None:
     """``fully_shard`` over the devices that the degrees leave; nothing is sharded over one."""
     fields = draft.fields
     draft.put("zero", 3)
+    if "single_device" in f"{document.name} {fields.peek('output_dir')}":
+        draft.gpus = 1
+        fields.note("a recipe for a single device, by its name")
     on_host = fields.flag("fsdp_cpu_offload", "fsdp.cpu_offload")
     draft.put("offload_parameters", on_host or None, "fsdp_cpu_offload", "fsdp.cpu_offload")
     if fields.flag("fsdp_reshard_after_forward") is False:

@@ -59,7 +59,7 @@ _SCRIPT = (
 
 def detect(document: Document) -> bool:
     """Whether several keys are the Trainer's own."""
-    return sum(document.has(mark) for mark in _MARKS) >= 2
+    return sum(document.has(mark) for mark in _MARKS) >= 2 or document.has("fsdp", "fsdp_config")
 
 
 def parts(document: Document) -> tuple[Part, ...]:
@@ -75,4 +75,5 @@ def parts(document: Document) -> tuple[Part, ...]:
     refuse_dora(fields, "use_dora", "peft_config.use_dora")
     run, _ = overlay(run, Run(plan=switched(fields, packing="packing")))
     fields.ignore(*options(KIND), *NESTED, *NESTED_SCRIPT, *_SCRIPT)
-    return (*beside, part(KIND, document, fields, run, USUAL))
+    alone = sum(document.has(mark) for mark in _MARKS) < 2  # a file of FSDP's settings only
+    return (*beside, part(KIND, document, fields, run, Run() if alone else USUAL))
