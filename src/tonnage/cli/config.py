@@ -72,7 +72,17 @@ class Configured:
 
         if self.model is None and self.launch.architecture is not None:
             return self.launch.architecture
-        return load(self.model or self.launch.model or "")
+        if self.model is not None:
+            return load(self.model)
+        name = self.launch.model or ""
+        try:
+            return load(name)
+        except InputError as error:
+            raise type(error)(
+                field="config",
+                value=self.launch.kind,
+                problem=f"file names the model {shorten(name)}, and {error.message}: give MODEL",
+            ) from None
 
     def cluster(self, flags: ClusterFlags) -> Cluster:
         """The cluster of the flags, with the number of devices that the file says.

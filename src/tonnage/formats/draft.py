@@ -121,6 +121,8 @@ def unmodelled(plan: Mapping[str, Any], field: str, origins: tuple[str, ...]) ->
     stack, value = runtime(plan["runtime"]), plan[field]
     if field in ("tp", "pp", "vpp", "cp", "ep", "etp") and field not in stack.axes:
         return f"no {field} is modelled with {stack.name}" if value > 1 else ""
+    if field == "zero" and value not in stack.zero_stages:
+        return f"no ZeRO stage {value} is modelled with {stack.name}"
     if field == "offload_parameters" and value:
         units = stack.sharding in ("fully-sharded", "flat-units") and plan.get("zero", 3) == 3
         return "" if units else f"is not modelled with {stack.name}"

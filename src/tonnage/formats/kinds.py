@@ -74,15 +74,19 @@ def _kind(name: str, summary: str, *, joins: bool = False) -> Kind:
 
 _KINDS: tuple[Kind, ...] = (
     _kind("megatron", "Megatron-LM: scripts, arguments, YAML"),
-    _kind("torchtune", "torchtune's recipes"),
-    _kind("axolotl", "axolotl", joins=True),
-    _kind("llama-factory", "LLaMA-Factory", joins=True),
-    _kind("accelerate", "accelerate: FSDP, DeepSpeed, Megatron-LM", joins=True),
-    _kind("deepspeed", "DeepSpeed's JSON", joins=True),
-    _kind("ms-swift", "ms-swift", joins=True),
-    _kind("litgpt", "LitGPT"),
-    _kind("trl", "TRL's trainers", joins=True),
-    _kind("transformers", "the Hugging Face Trainer's arguments", joins=True),
+    _kind("nanotron", "nanotron: YAML"),
+    _kind("torchtitan", "torchtitan: TOML"),
+    _kind("gpt-neox", "GPT-NeoX: YAML"),
+    _kind("llm-foundry", "LLM Foundry: YAML"),
+    _kind("torchtune", "torchtune: YAML"),
+    _kind("axolotl", "axolotl: YAML", joins=True),
+    _kind("llama-factory", "LLaMA-Factory: YAML or JSON", joins=True),
+    _kind("accelerate", "accelerate: YAML of FSDP, DeepSpeed, Megatron-LM", joins=True),
+    _kind("deepspeed", "DeepSpeed: JSON", joins=True),
+    _kind("ms-swift", "ms-swift: YAML or JSON", joins=True),
+    _kind("litgpt", "LitGPT: YAML"),
+    _kind("trl", "TRL: YAML or JSON", joins=True),
+    _kind("transformers", "the Hugging Face Trainer: YAML or JSON", joins=True),
 )
 """In the order in which they are tried: the most telling first."""
 

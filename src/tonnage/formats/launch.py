@@ -26,8 +26,8 @@ class Launch:
         ignored: those known to change neither memory nor time, or nothing that is modelled.
         not_understood: the others, and those whose value stands for nothing that is modelled.
         notes: what was assumed in reading, in sentences.
-        lacks: what the tool needs, the file does not say and no default fills: ``model``, or
-            fields of a plan.
+        lacks: what the tool needs, the file does not say and no default fills: ``model``,
+            ``vocab`` (that of the architecture is then a stand-in), or fields of a plan.
     """
 
     kind: str
@@ -53,18 +53,20 @@ class Launch:
         Raises:
             InputError: the file lacks something else; the hint says what to give.
         """
-        for name in self.lacks:
-            if name not in given:
-                what, how = _LACKING.get(name, (name, f"--{name.replace('_', '-')}"))
-                raise InputError(
-                    field="config",
-                    value=self.kind,
-                    problem=f"file names no {what}: give {how}",
-                )
+        missing = [
+            _LACKING.get(name, (name, f"--{name}")) for name in self.lacks if name not in given
+        ]
+        if missing:
+            what = " and no ".join(what for what, _ in missing)
+            how = " and ".join(how for _, how in missing)
+            raise InputError(
+                field="config", value=self.kind, problem=f"file names no {what}: give {how}"
+            )
 
 
 _LACKING = {
     "model": ("model that Tonnage can read", "MODEL"),
+    "vocab": ("vocabulary size that is known", "--vocab-size"),
     "seq": ("sequence length", "--seq"),
     "mbs": ("micro-batch size", "--mbs"),
     "gbs": ("global batch size", "--gbs or --grad-acc"),

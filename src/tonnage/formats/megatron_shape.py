@@ -57,7 +57,9 @@ def read_shape(draft: Draft, names: Names, **over: object) -> None:
             draft.fields.note(f"the file describes {kind}, which is not read from it")
         draft.lack("model")
         return
-    vocab, known = _vocabulary(names)
+    vocab, known = (
+        (config.pop("vocab_size", None), True) if "vocab_size" in over else _vocabulary(names)
+    )
     if not known:
         draft.lack("vocab")
     try:
