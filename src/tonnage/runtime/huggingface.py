@@ -46,6 +46,7 @@ HUGGING_FACE = (
         loss_frame=True,
         sharding="flat-units",
         root_unit=True,
+        accumulates_whole=True,
         source="accelerate 1.0 and torch.distributed.fsdp 2.4, read in source",
     ),
     Runtime(
@@ -67,6 +68,7 @@ HUGGING_FACE = (
         adapter_format="fp32",
         loss_frame=True,
         root_unit=True,
+        accumulates_whole=True,
         source="accelerate 1.15 (fsdp2_prepare_model) and torch.distributed.fsdp.fully_shard, "
         "read in source; its memory is not held to measurements",
     ),

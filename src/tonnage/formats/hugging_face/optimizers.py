@@ -29,7 +29,7 @@ class Found:
 _SMALLER_BLOCKS = "weighed as bitsandbytes' 8-bit states: its blocks of scales are smaller"
 _THREE = "keeps a third state, which is not counted"
 _LOW_RANK = "its low-rank states are weighed as whole ones: an upper bound"
-_PLAIN = ("adamw", "adam", "stable_adamw", "optimi_adamw", "adopt_adamw", "adamc", "adamw_hf")
+_PLAIN = ("adamw", "stable_adamw", "optimi_adamw", "adopt_adamw", "adamc", "adamw_hf")
 _FUSED = (
     *("adamw_torch_fused", "adamw_torch_npu_fused", "adamw_apex_fused", "fusedadam"),
     *("fusedadamw", "cpuadam", "deepspeedcpuadam", "adamw_torch_xla"),
@@ -38,6 +38,7 @@ _FUSED = (
 _TABLE: dict[str, Found] = {
     **{name: Found(name="adamw") for name in _PLAIN},
     **{name: Found(name="adamw", step="fused") for name in _FUSED},
+    "adam": Found(name="adam"),
     "adamw_torch": Found(name="adamw", step="foreach"),
     "schedule_free_adamw": Found(name="adamw"),
     "schedule_free_radam": Found(name="adamw"),

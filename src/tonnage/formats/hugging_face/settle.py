@@ -97,6 +97,8 @@ def _recipe(run: Run, notes: list[str]) -> dict[str, object]:
         name = "bf16-mixed-bf16-grads" if mixed == "bf16" else "fp16-mixed"
         return {"precision": name}
     shards = run.engine in ("fsdp1", "fsdp2")
+    if mixed == "no" and run.engine == "deepspeed" and run.loaded is None:
+        return {"precision": "fp32"}
     if mixed == "no":
         plain = "tf32" if run.tf32 else "fp32"
         return {"precision": {"bf16": "bf16", "fp16": "fp16-no-master"}.get(loaded, plain)}
@@ -182,9 +184,8 @@ def _habits(run: Run, runtime: str, plan: Mapping[str, object]) -> dict[str, str
         habits["rebuilt_output"] = _text(run.reentrant)
     if run.mixed == "no" and RUNTIMES[runtime].autocast:
         habits["autocast"] = "false"
-    sharded = run.engine in ("fsdp1", "fsdp2") and plan.get("zero", 3) == 3
-    if sharded and (run.grad_acc or 1) > 1 and not run.sync_each_batch:
-        habits["accumulates_whole"] = "true"
+    if run.engine in ("fsdp1", "fsdp2"):
+        habits["accumulates_whole"] = _text(not run.sync_each_batch)
     if plan.get("lora_rank") is not None and runtime == "ddp":
         habits["adapter_format"] = "fp32"
     profile = RUNTIMES[runtime]
