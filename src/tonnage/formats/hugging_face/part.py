@@ -66,6 +66,8 @@ def join(parts: Sequence[Part], gpus: int | None) -> Launch:
         run, conflicts = overlay(run, one.given)
         notes += conflicts
     whole, _ = overlay(said, run)
+    if whole.processes and gpus and whole.processes not in (1, gpus):
+        notes.append(f"{whole.processes} processes are started: weighed over {gpus} devices")
     settled = settle(whole, gpus)
     plan, parts, left = _without_unmodelled(settled.plan, parts)
 
