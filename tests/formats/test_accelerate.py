@@ -36,7 +36,8 @@ def test_the_version_of_fsdp_is_the_runtime(tmp_path: Path, version: int, runtim
     assert read.plan["runtime"] == runtime
     assert read.plan["recompute"] == "full"
     # Trainable weights are cast to fp32, and gradients reduced in the mixed format.
-    assert read.plan["precision"] == "bf16-amp" and read.plan["reduction_dtype"] == "bf16"
+    assert read.plan["precision"] == "bf16-amp"
+    assert read.plan["reduction_dtype"] == "bf16"
     assert read.gpus == 8
     assert read.lacks == ("model", "seq")
 

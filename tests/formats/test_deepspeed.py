@@ -81,7 +81,8 @@ def test_sizes_make_accumulation(tmp_path: Path) -> None:
 def test_a_batch_that_does_not_fit_its_devices_is_said(tmp_path: Path) -> None:
     sizes = {"train_batch_size": 8, "train_micro_batch_size_per_gpu": 1}
     found = read(tmp_path, **sizes, gradient_accumulation_steps=2)
-    assert found.plan["grad_acc"] == 2 and "gbs" not in found.plan
+    assert found.plan["grad_acc"] == 2
+    assert "gbs" not in found.plan
     assert any("batch 8 is not 1 × 2 × 8" in note for note in found.notes)
 
 
@@ -111,4 +112,5 @@ def test_tensor_parallelism_inside_deepspeed_is_said(tmp_path: Path) -> None:
 )
 def test_optimizers(tmp_path: Path, name: str, plan: str) -> None:
     found = read(tmp_path, optimizer={"type": name, "params": {"lr": 1e-4, "betas": [0.9, 0.95]}})
-    assert found.plan["optimizer"] == plan and not found.not_understood
+    assert found.plan["optimizer"] == plan
+    assert not found.not_understood
