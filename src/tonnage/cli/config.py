@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tonnage.cli.cluster import ClusterFlags
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tonnage.estimation import Limits
     from tonnage.formats import Launch
 
-_COUNT = re.compile(r"\s*[0-9]+\s*[x×*]", re.IGNORECASE)
+_COUNT = re.compile(r"\s*([0-9]{1,9})\s*[x×*]", re.IGNORECASE)
 _SHOWN = 6
 _ALTERNATIVES = {"gbs": "grad_acc", "grad_acc": "gbs"}
 """Fields of which one follows from the other."""
@@ -39,23 +39,31 @@ class Configured:
 
     @classmethod
     def read(
-        cls, path: str, kind: str | None, model: str | None, changes: Mapping[str, Any], vocab: bool
+        cls,
+        paths: Sequence[str],
+        kind: str | None,
+        model: str | None,
+        changes: Mapping[str, Any],
+        *,
+        vocab: bool,
+        gpus: int | None,
     ) -> Configured:
-        """Read the file and put the command line over it.
+        """Read the files and put the command line over them.
 
         Args:
-            path: the file; ``-`` for stdin.
+            paths: the files; ``-`` for stdin.
             kind: ``--config-kind``.
             model: MODEL, or None.
             changes: fields of the plan that flags set.
             vocab: whether ``--vocab-size`` is given.
+            gpus: devices that ``--gpus`` counts, or None.
 
         Raises:
             InputError: the file cannot be read, or neither it nor a flag says what is needed.
         """
         from tonnage.formats import read_launch
 
-        launch = read_launch(path, kind)
+        launch = read_launch(*paths, kind=kind, gpus=gpus)
         given = {*changes, *(("model", "vocab") if model else ()), *(("vocab",) if vocab else ())}
         launch.require(given)
         dropped = {_ALTERNATIVES.get(name) for name in changes}
@@ -134,3 +142,9 @@ def _lacks(launch: Launch, what: str, give: str) -> InputError:
     return InputError(
         field="config", value=launch.kind, problem=f"file names no {what}: give {give}"
     )
+
+
+def count_of(gpus: str | None) -> int | None:
+    """Devices that ``--gpus 8xH100`` counts; None where it names no number."""
+    found = _COUNT.match(gpus or "")
+    return int(found[1]) if found else None

@@ -48,13 +48,16 @@ class SourceFlags:
         ),
     ] = None
     config: Annotated[
-        str | None,
+        tuple[str, ...],
         Parameter(
             group=WHAT,
             metavar="FILE",
-            help="A launch file of another tool; MODEL and flags go before what it says.",
+            help="A launch file of another tool; MODEL and flags go before what it says. Several "
+            "files of one run are given one by one: a later one's word stands.",
+            negative_iterable="",
+            show_default=False,
         ),
-    ] = None
+    ] = ()
     config_kind: Annotated[
         str | None,
         Parameter(
@@ -102,7 +105,7 @@ def gather(
         InputError: something is missing, given twice, or no value of its flag.
     """
     vocab = _vocabulary(source.vocab_size)
-    if source.config is not None:
+    if source.config:
         return _from_launch(model, source, cluster, limits, changes, vocab)
     if source.config_kind is not None:
         raise InputError(
@@ -130,7 +133,7 @@ def _from_launch(
     changes: dict[str, Any],
     vocab: int | None,
 ) -> Run:
-    from tonnage.cli.config import Configured
+    from tonnage.cli.config import Configured, count_of
 
     if source.plan_file is not None:
         raise InputError(
@@ -140,11 +143,12 @@ def _from_launch(
     if source.model_file is not None:
         named = named_model(model, source.model_file)
     configured = Configured.read(
-        show_hyphen(source.config or ""),
+        [show_hyphen(path) for path in source.config],
         source.config_kind,
         None if named is None else show_hyphen(named),
         changes,
         vocab=vocab is not None,
+        gpus=count_of(cluster.gpus),
     )
     return Run(
         cluster=configured.cluster(cluster),

@@ -4,28 +4,67 @@ from __future__ import annotations
 
 import dataclasses
 
+from tonnage.arch import catalog
 from tonnage.errors import InputError
 from tonnage.formats.document import Document
 from tonnage.formats.kinds import KINDS, Kind
 from tonnage.formats.launch import Launch
+from tonnage.formats.model_name import catalog_name
 from tonnage.formats.text import read_document
 
 
-def read_launch(path: str, kind: str | None = None) -> Launch:
-    """Read a launch file of another tool. Nothing in it is executed.
+def read_launch(*paths: str, kind: str | None = None, gpus: int | None = None) -> Launch:
+    """Read the launch file of another tool, or several that describe one run together.
+
+    A later file's word stands over an earlier's, and the launch's notes say where they differ.
+    Nothing in a file is executed.
 
     Args:
-        path: the file; ``-`` for stdin.
-        kind: whose file it is, one of `KINDS`; None: told by its content.
+        paths: the files; ``-`` for stdin.
+        kind: whose file the first is, one of `KINDS`; None: told by its content, as the kind
+            of the others always is.
+        gpus: devices that are given beside the files.
 
     Raises:
-        InputError: it cannot be read, is of no known kind or no training launch, or a key
-            has no value of its type.
+        InputError: one cannot be read, is of no known kind or no training launch, a key has no
+            value of its type, or the files do not belong together.
     """
-    document = read_document(path)
-    chosen = _named(kind) if kind is not None else detect_kind(document, path)
-    launch = chosen.read(document)
-    return dataclasses.replace(launch, notes=(*document.notes, *launch.notes))
+    documents = [read_document(path) for path in paths]
+    kinds = [_named(kind)] if kind is not None else []
+    for path, document in zip(paths[len(kinds) :], documents[len(kinds) :], strict=True):
+        kinds.append(detect_kind(document, path))
+    if len(documents) > 1:
+        return _with_model(_together(documents, kinds, gpus))
+    launch = kinds[0].read(documents[0], gpus)
+    notes = tuple(note for note in documents[0].notes if note not in launch.notes)
+    return _with_model(dataclasses.replace(launch, notes=(*notes, *launch.notes)))
+
+
+def _with_model(launch: Launch) -> Launch:
+    """The launch with the catalog's name of its model, where it has one."""
+    if launch.model is None:
+        return launch
+    name = catalog_name(launch.model)
+    if name is None or catalog.find(launch.model) is not None:
+        return launch
+    note = f"model {launch.model}: read as {name}, whose shape it has"
+    return dataclasses.replace(launch, model=name, notes=(*launch.notes, note))
+
+
+def _together(documents: list[Document], kinds: list[Kind], gpus: int | None) -> Launch:
+    """Files that describe one run of the Hugging Face Trainer."""
+    from tonnage.formats.hugging_face.part import join
+
+    for document, kind in zip(documents, kinds, strict=True):
+        if not kind.joins:
+            raise InputError(
+                field="config",
+                value=document.name,
+                problem=f"is a file of {kind.name}, which describes a run alone",
+                accepted="several files of " + ", ".join(k.name for k in KINDS.values() if k.joins),
+            )
+    read = [kind.parts(document) for document, kind in zip(documents, kinds, strict=True)]
+    return join([one for parts in read for one in parts], gpus)
 
 
 def detect_kind(document: Document, shown: str) -> Kind:

@@ -19,6 +19,7 @@ class Document:
         text: the whole of it.
         values: its mapping; empty for a script.
         notes: what was assumed in parsing, in sentences.
+        folder: where it lies; None: on stdin.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Document:
     text: str
     values: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    folder: str | None = None
 
     def has(self, *paths: str) -> bool:
         """Whether every dotted path leads to a key, be its value null."""

@@ -7,6 +7,7 @@ stands for the rest of the file, and names what it leaves out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tonnage.arch import Architecture
@@ -80,7 +81,7 @@ class Draft:
     def finish(self) -> Launch:
         """The launch, without what is not modelled."""
         for field in list(self._origins):
-            why = self._unmodelled(field, self.plan[field])
+            why = unmodelled(self.plan, field, self._origins[field])
             if why:
                 self._take_out(field, why)
         if self._habits:
@@ -101,29 +102,6 @@ class Draft:
             **self.fields.account(),
         )
 
-    def _unmodelled(self, field: str, value: Any) -> str:
-        """Why a field cannot be part of an estimate; empty: it can."""
-        stack = runtime(self.plan["runtime"])
-        if field in ("tp", "pp", "vpp", "cp", "ep", "etp") and field not in stack.axes:
-            return f"no {field} is modelled with {stack.name}" if value > 1 else ""
-        if field == "zero" and value not in stack.zero_stages:
-            return f"no ZeRO stage {value} is modelled with {stack.name}"
-        try:
-            check_values(Plan(**{field: value}))
-        except NotModelledError:
-            return "is not modelled"
-        except InputError as error:
-            paths = self._origins[field]
-            if not paths:
-                raise
-            raise InputError(
-                field=f"config.{paths[0]}",
-                value=error.value,
-                problem=error.problem,
-                accepted=error.accepted,
-            ) from None
-        return ""
-
     def _take_out(self, field: str, why: str) -> None:
         value = self.plan.pop(field)
         present = [path for path in self._origins[field] if path in self.fields.leaves]
@@ -131,3 +109,38 @@ class Draft:
             self.fields.leave(path, f"{why}; left out")
         if not present:
             self.fields.note(f"{field} {value}: {why}; left out")
+
+
+def unmodelled(plan: Mapping[str, Any], field: str, origins: tuple[str, ...]) -> str:
+    """Why a field cannot be part of an estimate; empty: it can.
+
+    Args:
+        plan: fields of a plan, its runtime among them.
+        field: one of them.
+        origins: the keys that it comes from.
+
+    Raises:
+        InputError: its value is none of the field; the error names the key.
+    """
+    stack, value = runtime(plan["runtime"]), plan[field]
+    if field in ("tp", "pp", "vpp", "cp", "ep", "etp") and field not in stack.axes:
+        return f"no {field} is modelled with {stack.name}" if value > 1 else ""
+    if field == "zero" and value not in stack.zero_stages:
+        return f"no ZeRO stage {value} is modelled with {stack.name}"
+    if field == "offload_parameters" and value:
+        units = stack.sharding in ("fully-sharded", "flat-units") and plan.get("zero", 3) == 3
+        return "" if units else f"is not modelled with {stack.name}"
+    try:
+        check_values(Plan(**{field: value}))
+    except NotModelledError:
+        return "is not modelled"
+    except InputError as error:
+        if not origins:
+            raise
+        raise InputError(
+            field=f"config.{origins[0]}",
+            value=error.value,
+            problem=error.problem,
+            accepted=error.accepted,
+        ) from None
+    return ""

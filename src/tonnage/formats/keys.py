@@ -36,6 +36,7 @@ class Fields:
     def __init__(self, values: Mapping[str, object]) -> None:
         self.leaves: dict[str, object] = dict(_leaves(values, ""))
         self.notes: list[str] = []
+        self.origins: dict[str, tuple[str, ...]] = {}
         self._used: set[str] = set()
         self._ignored: set[str] = set()
         self._unknown: set[str] = set()
@@ -159,6 +160,10 @@ class Fields:
         if path in self.leaves:
             self._unknown.add(path)
             self.note(f"{path} {shorten(self.leaves[path], 40)}: {why}")
+
+    def says(self, field: str, *paths: str) -> None:
+        """Remember which keys a field of the plan comes from, should it not be modelled."""
+        self.origins[field] = (*self.origins.get(field, ()), *(p for p in paths if self.has(p)))
 
     def note(self, sentence: str) -> None:
         """Say what was assumed in reading."""

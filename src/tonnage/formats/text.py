@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import tomllib
@@ -53,7 +54,9 @@ def read_document(path: str) -> Document:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise refuse(path, "is not UTF-8 text") from None
-    return parse_document(os.path.basename(path), text, shown=path)
+    document = parse_document(os.path.basename(path), text, shown=path)
+    folder = None if path == "-" else os.path.dirname(path) or os.curdir
+    return dataclasses.replace(document, folder=folder)
 
 
 def parse_document(name: str, text: str, *, shown: str | None = None) -> Document:
