@@ -44,8 +44,9 @@ def _model(told: Told) -> Section:
             if _same(told.architecture, find(name, flavor)):
                 return {"name": name, "flavor": flavor.upper() if name != "llama4" else flavor}
     for name in PUBLISHED:
-        if _same(told.architecture, find(name, "debugmodel")):
-            return {"name": name, "flavor": "debugmodel"}
+        for flavor in ("debugmodel", "debugmodel_moe"):
+            if _same(told.architecture, find(name, flavor)):
+                return {"name": name, "flavor": flavor}
     told.warn(
         f"torchtitan has no {told.architecture.name}: llama3 8B stands in its place, "
         "to be replaced by a flavor of your own"
@@ -85,6 +86,8 @@ def _parallelism(told: Told) -> Section:
     if shard % cp:
         told.refuse("hsdp_shard", f"a multiple of cp {cp}")
     plain = plan.runtime == "ddp"
+    if not plain and shard == cp < replicas:
+        told.refuse("hsdp_shard", f"{2 * cp} and more: of one replica torchtitan shards nothing")
     section: Section = {
         "data_parallel_replicate_degree": (plan.dp or 1) if plain else replicas // shard,
         "data_parallel_shard_degree": 1 if plain else shard // cp,
