@@ -122,9 +122,19 @@ def _stages(told: Told, pp: int, chunks: int) -> Section:
         "pipeline_parallel_schedule": _SCHEDULES[schedule],
         "pipeline_parallel_microbatch_size": told.plan.mbs,
     }
-    if chunks > 1:
-        section["pipeline_parallel_layers_per_stage"] = -(-(layers + 2) // (pp * chunks))
+    if chunks > 2:  # two is what an interleaved schedule gets unless it is told
+        section["pipeline_parallel_layers_per_stage"] = _layers_of_a_stage(
+            told, layers, pp * chunks
+        )
     return section
+
+
+def _layers_of_a_stage(told: Told, layers: int, stages: int) -> int:
+    """The number that torchtitan divides the layers by, the ends counted as one each."""
+    each = -(-(layers + 2) // stages)
+    if -(-(layers + 2) // each) != stages:
+        told.refuse("vpp", "1 or 2: no number of layers a stage makes so many stages")
+    return each
 
 
 def _recompute(told: Told) -> Section:
