@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from tonnage.cli.cluster import ClusterFlags
+from tonnage.cli.export import show_export
 from tonnage.cli.flags import plan_changes, with_plan_flags
 from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
@@ -15,6 +17,7 @@ from tonnage.cli.run import WHAT, Run, SourceFlags, gather
 
 if TYPE_CHECKING:
     from tonnage.estimation import Estimate, Explanation
+    from tonnage.search import Change
 
 _NO_SOURCE = SourceFlags()
 _NO_CLUSTER = ClusterFlags()
@@ -39,6 +42,14 @@ def estimate(
             help="Print the formula behind one row of memory, or behind flops, and nothing else.",
         ),
     ] = None,
+    export: Annotated[
+        str | None,
+        Parameter(
+            group=WHAT,
+            metavar="TOOL",
+            help="Print the plan as a launch file of another tool, and nothing else.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
     limits: LimitFlags = _NO_LIMITS,
     **flags: Any,
@@ -50,29 +61,43 @@ def estimate(
     """
     from tonnage.estimation import estimate as weigh
 
-    run = gather(model, source, cluster, limits, plan_changes(flags))
+    changes = plan_changes(flags)
+    run = gather(model, source, cluster, limits, changes)
+    if export is not None:
+        return show_export(run, export, changes, as_json=as_json)
     if explain is not None:
         from tonnage.estimation import explain as explain_row
 
         row = explain.strip().lower().replace("-", "_").replace(" ", "_")
         told = explain_row(run.architecture, run.plan, run.cluster, row)
         return _show_explanation(told, as_json=as_json)
-    return _show(weigh(run.architecture, run.plan, run.cluster, run.limits), run, as_json=as_json)
+    answer = weigh(run.architecture, run.plan, run.cluster, run.limits)
+    if answer.fits:
+        return _show(answer, None, run, as_json=as_json)
+    from tonnage.search import nearest
+
+    found = nearest(run.architecture, run.plan, run.cluster, run.limits, before=answer)
+    return _show(answer, found, run, as_json=as_json)
 
 
-def _show(answer: Estimate, run: Run, *, as_json: bool) -> int:
+def _show(answer: Estimate, changes: Sequence[Change] | None, run: Run, *, as_json: bool) -> int:
+    """Print an answer, and what would make it fit where it does not."""
     if run.configured is not None:
         notes = run.configured.launch.notes
         answer = dataclasses.replace(answer, assumptions=(*notes, *answer.assumptions))
     if as_json:
-        account = {} if run.configured is None else {"config": run.configured.account()}
-        print_json({**answer.to_dict(), **account})
+        found = answer.to_dict()
+        if changes is not None:
+            found["nearest"] = [change.to_dict() for change in changes]
+        if run.configured is not None:
+            found["config"] = run.configured.account()
+        print_json(found)
     else:
         from tonnage.report.estimate import print_estimate
 
         if run.configured is not None:
             print(run.configured.line())
-        print_estimate(answer)
+        print_estimate(answer, changes)
     return 0 if answer.fits else 3
 
 

@@ -150,6 +150,11 @@ class Fields:
         """
         self._ignored.update(self._matching(patterns))
 
+    def ignore_off(self, *patterns: str) -> None:
+        """Count the keys that match as irrelevant where their value turns something off."""
+        off = (path for path in self._matching(patterns) if not self.leaves[path])
+        self._ignored.update(off)
+
     def leave(self, path: str, why: str) -> None:
         """Count a key as not understood, be it asked for or not, and say why."""
         if path in self.leaves:

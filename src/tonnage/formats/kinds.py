@@ -73,11 +73,13 @@ def _kind(name: str, summary: str, *, joins: bool = False) -> Kind:
 
 
 _KINDS: tuple[Kind, ...] = (
+    _kind("mindspeed", "MindSpeed on Ascend: scripts, arguments"),
     _kind("megatron", "Megatron-LM: scripts, arguments, YAML"),
     _kind("nanotron", "nanotron: YAML"),
     _kind("torchtitan", "torchtitan: TOML"),
     _kind("gpt-neox", "GPT-NeoX: YAML"),
     _kind("llm-foundry", "LLM Foundry: YAML"),
+    _kind("nemo", "NeMo and Megatron-Bridge: YAML, overrides, Python recipes"),
     _kind("torchtune", "torchtune: YAML"),
     _kind("axolotl", "axolotl: YAML", joins=True),
     _kind("llama-factory", "LLaMA-Factory: YAML or JSON", joins=True),

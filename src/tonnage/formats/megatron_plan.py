@@ -210,7 +210,10 @@ def read_optimizer(draft: Draft, names: Names) -> None:
     gather = names.flag("overlap-param-gather") or False
     draft.put("overlap_param_gather", gather, *names("overlap-param-gather"))
     instances = names.whole("num-distributed-optimizer-instances", least=1)
-    if instances and instances > 1:
+    ranks = draft.plan.get("tp", 1) * draft.plan.get("pp", 1) * (instances or 1)
+    if instances and instances > 1 and draft.gpus and draft.gpus % ranks == 0:
+        draft.put("hsdp_shard", draft.gpus // ranks, *names("num-distributed-optimizer-instances"))
+    elif instances and instances > 1:
         names.fields.leave(
             names("num-distributed-optimizer-instances")[0], "give --hsdp-shard for it"
         )
@@ -229,6 +232,7 @@ def read_experts(draft: Draft, names: Names, *, dispatcher: str) -> None:
         return
     given = names.word("moe-token-dispatcher-type") or dispatcher
     backend = names.word("moe-flex-dispatcher-backend")
+    given = given.removesuffix("_seq")
     if given == "flex" or names.flag("moe-enable-deepep"):
         given = "deepep"
         if backend not in (None, "deepep"):

@@ -108,7 +108,7 @@ def _config(names: Names) -> dict[str, Any]:
         "hidden_dropout": names.number("hidden-dropout"),
         "attention_dropout": names.number("attention-dropout"),
         **_window(names),
-        **(_latent(names) if latent else {}),
+        **(latent_fields(names) if latent else {}),
         **(_experts(names, experts) if experts and experts > 1 else {}),
         "mtp_num_layers": names.whole("mtp-num-layers"),
     }
@@ -147,7 +147,8 @@ def _window(names: Names) -> dict[str, Any]:
     }
 
 
-def _latent(names: Names) -> dict[str, Any]:
+def latent_fields(names: Names) -> dict[str, Any]:
+    """Widths of latent attention, by field of the family."""
     options = {
         "q_lora_rank": ("q-lora-rank",),
         "kv_lora_rank": ("kv-lora-rank",),
@@ -191,7 +192,8 @@ def _vocabulary(names: Names) -> tuple[int, bool]:
         for option in ("tokenizer-model", "tokenizer-name-or-path", "vocab-file", "merge-file")
     ]
     if stated:
-        return stated, True
+        # A null tokenizer adds the token that ends a document.
+        return stated + (kind == "NullTokenizer" and not names.has("padded-vocab-size")), True
     known = _known_tokenizer(kind, files)
     if known:
         names.fields.note(f"vocabulary {known}: that of its tokenizer")

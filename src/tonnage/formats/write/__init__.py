@@ -1,1 +1,1 @@
-"""Writers, one module a tool: ``RUNTIMES`` and ``write(Resolved) -> Written``."""
+"""Writers, one module a tool: ``write(Told) -> str``."""
