@@ -59,6 +59,8 @@ def _mixed(told: Told) -> str:
     word: str = told.choose("precision", **_MIXED[plan.runtime])
     if plan.runtime in ("ddp", "transformers") and plan.precision != "bf16":
         told.warn(f"precision {plan.precision}: the training script loads the weights in fp32")
+    if word == "no":
+        told.habit("autocast")  # there is none without mixed precision
     sharded = plan.runtime in ("accelerate", "accelerate-fsdp2") and word != "no"
     if told.take("reduction_dtype") not in ((word, None) if sharded else (None,)):
         told.refuse("reduction_dtype", word if sharded else "leave it out")
