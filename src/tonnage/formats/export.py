@@ -11,9 +11,8 @@ from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
 from tonnage.errors import InputError
 from tonnage.formats.told import Told
-from tonnage.formats.write.written import Written
 from tonnage.plan import Plan
-from tonnage.plan.resolve import Resolved, resolve
+from tonnage.plan.resolve import resolve
 from tonnage.runtime import RUNTIMES
 
 
@@ -25,15 +24,13 @@ class Tool:
         name: what ``--export`` calls it.
         summary: what is written.
         runtimes: the stacks that it is, the usual one first.
-        module: of the writer (`tonnage.formats.write`).
-        engine: the file says how states are sharded, and a training script the rest.
+        module: of the writer, which has ``write(Told) -> str``.
     """
 
     name: str
     summary: str
     runtimes: tuple[str, ...]
     module: str
-    engine: bool = False
 
     def runtime(self, asked: str | None) -> str:
         """The runtime of a plan that is written for the tool.
@@ -67,23 +64,22 @@ class Exported:
     warnings: tuple[str, ...]
 
 
-def _tool(name: str, summary: str, *runtimes: str, engine: bool = False) -> Tool:
-    module = f"tonnage.formats.write.{name}"
-    return Tool(name=name, summary=summary, runtimes=runtimes, module=module, engine=engine)
+def _tool(name: str, summary: str, *runtimes: str) -> Tool:
+    return Tool(
+        name=name, summary=summary, runtimes=runtimes, module=f"tonnage.formats.write.{name}"
+    )
 
+
+ACCELERATE = ("accelerate", "accelerate-fsdp2", "deepspeed", "ddp", "transformers", "megatron")
+"""What accelerate starts."""
 
 _TOOLS = (
     _tool("megatron", "a shell script for Megatron-LM", "megatron", "megatron-fsdp"),
     _tool("mindspeed", "a shell script for MindSpeed-LLM", "mindspeed"),
     _tool("nanotron", "nanotron's YAML", "nanotron"),
     _tool("torchtitan", "torchtitan's TOML (0.2)", "fsdp2", "ddp"),
-    _tool("deepspeed", "DeepSpeed's JSON", "deepspeed", engine=True),
-    _tool(
-        "accelerate",
-        "accelerate's YAML",
-        *("accelerate", "accelerate-fsdp2", "deepspeed", "ddp", "transformers", "megatron"),
-        engine=True,
-    ),
+    _tool("deepspeed", "DeepSpeed's JSON", "deepspeed"),
+    _tool("accelerate", "accelerate's YAML", *ACCELERATE),
     _tool("torchrun", "a torchrun command of tonnage train", *RUNTIMES),
 )
 
@@ -130,13 +126,11 @@ def export(
     """
     chosen = tool(kind)
     chosen.runtime(plan.runtime)
-    resolved = resolve(plan, architecture, cluster)
-    if chosen.engine:
-        return _export_engine(chosen, resolved, cluster)
+    resolved = resolve(plan, architecture, cluster).plan
     told = Told(
         kind=chosen.name,
         architecture=architecture,
-        plan=resolved.plan,
+        plan=resolved,
         given=plan,
         cluster=cluster,
         steps=steps,
@@ -145,13 +139,6 @@ def export(
     text = write(told)
     told.finish()
     return Exported(text=text, warnings=tuple(told.warnings))
-
-
-def _export_engine(chosen: Tool, resolved: Resolved, cluster: Cluster) -> Exported:
-    write: Callable[..., Written] = import_module(chosen.module).write
-    given = (resolved, cluster) if chosen.name == "accelerate" else (resolved,)
-    written = write(*given)
-    return Exported(text=written.text, warnings=written.beside)
 
 
 OF_A_STACK = (

@@ -190,7 +190,11 @@ class Fields:
         return {name: tuple(paths) for name, paths in fates.items()}
 
     def _matching(self, patterns: tuple[str, ...]) -> Iterator[str]:
-        return (p for p in self.leaves if any(fnmatchcase(p, pattern) for pattern in patterns))
+        """The keys that match; ``a.*`` takes an empty mapping ``a`` too."""
+        for path, value in self.leaves.items():
+            name = f"{path}." if isinstance(value, Mapping) else path
+            if any(fnmatchcase(path, one) or fnmatchcase(name, one) for one in patterns):
+                yield path
 
     def _take(self, paths: tuple[str, ...]) -> tuple[str, Any]:
         present = [path for path in paths if path in self.leaves]

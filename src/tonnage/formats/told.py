@@ -87,6 +87,14 @@ class Told:
             accepted=accepted,
         )
 
+    def beside(self, *fields: str) -> None:
+        """Leave fields to what the file is used with, and say so of those that were asked for."""
+        for field in fields:
+            if field in self._left:
+                value = self._left.pop(field)
+                text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+                self.warn(f"{field} {text}: for the training script, not for {self.kind}'s file")
+
     def warn(self, sentence: str) -> None:
         """Say what the tool lacks."""
         if sentence not in self.warnings:
