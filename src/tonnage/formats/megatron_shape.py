@@ -31,8 +31,6 @@ _OTHER_MODELS = (
     ("img-h", "images"),
     ("vision-model-type", "images"),
     ("hybrid-attention-ratio", "a hybrid of Mamba and attention"),
-    ("hybrid-override-pattern", "a hybrid of Mamba and attention"),
-    ("hybrid-layer-pattern", "a hybrid of Mamba and attention"),
     ("is-hybrid-model", "a hybrid of Mamba and attention"),
 )
 
@@ -49,6 +47,8 @@ def read_shape(draft: Draft, names: Names, **over: object) -> None:
         InputError: the sizes contradict each other.
     """
     kind = next((what for name, what in _OTHER_MODELS if names.has(name)), "")
+    if "bert" in (names.fields.path(*names("vocab-file")) or "").rsplit("/", 1)[-1].lower():
+        kind = "an encoder, as BERT is"
     config = {**_config(names), **over}
     if kind or not all(
         config.get(name) for name in ("num_layers", "hidden_size", "num_attention_heads")
@@ -58,7 +58,7 @@ def read_shape(draft: Draft, names: Names, **over: object) -> None:
         draft.lack("model")
         return
     vocab, known = (
-        (config.pop("vocab_size", None), True) if "vocab_size" in over else _vocabulary(names)
+        (config.pop("vocab_size", None), True) if "vocab_size" in over else vocabulary(names)
     )
     if not known:
         draft.lack("vocab")
@@ -169,6 +169,7 @@ def _experts(names: Names, experts: int) -> dict[str, Any]:
         "moe_layer_freq": _pattern(names, "moe-layer-freq"),
         "moe_shared_expert_intermediate_size": names.whole("moe-shared-expert-intermediate-size"),
         "moe_shared_expert_gate": names.flag("moe-shared-expert-gate"),
+        "moe_latent_size": names.whole("moe-latent-size") or None,
     }
 
 
@@ -183,7 +184,7 @@ def _pattern(names: Names, option: str) -> object:
     return found
 
 
-def _vocabulary(names: Names) -> tuple[int, bool]:
+def vocabulary(names: Names) -> tuple[int, bool]:
     """Rows of the embedding before they are padded, and whether the file says so."""
     stated = names.whole("padded-vocab-size", least=1) or names.whole("vocab-size", least=1)
     kind = names.word("tokenizer-type") or ""
@@ -198,6 +199,8 @@ def _vocabulary(names: Names) -> tuple[int, bool]:
     if known:
         names.fields.note(f"vocabulary {known}: that of its tokenizer")
         return known, True
+    if files[2] and "bert" in files[2].lower():
+        return VOCABULARIES["bertwordpiececase"], True
     if files[2] and files[3]:
         size = VOCABULARIES["gpt2"]
         names.fields.note(f"vocabulary {size}: byte pairs with a vocabulary and merges, as GPT-2's")

@@ -15,6 +15,7 @@ from tonnage.formats.draft import Draft
 from tonnage.formats.keys import Fields
 from tonnage.formats.launch import Launch
 from tonnage.formats.lora import targets
+from tonnage.formats.megatron_hybrid import is_hybrid, read_hybrid
 from tonnage.formats.megatron_ignored import IGNORED
 from tonnage.formats.megatron_names import Names
 from tonnage.formats.megatron_plan import (
@@ -39,6 +40,7 @@ _ALIASES = {
     "sequence-length": "seq-length",
     "gradient-checkpointing": "recompute-activations",
     "max-steps": "train-iters",
+    "mamba-ssm-ngroups": "mamba-num-groups",
     "override-vocab-size": "vocab-size",
     "grad-reduce-dtype": "gradient-dtype",
 }
@@ -276,10 +278,15 @@ def _read_model(draft: Draft, names: Names) -> None:
     if names.has("activation"):
         over["gated_linear_unit"] = activation in ("swiglu", "geglu", "reglu")
         over["activation_func"] = _ACTIVATIONS.get(activation, activation)
+    if names.flag("parallel-attention"):
+        over["parallel_residual"] = True
     block = names.word("transformer-block-type")
     if block not in (None, "pre_ln"):
         fields.note(f"transformer_block_type {block} is not modelled")
         draft.lack("model")
+        return
+    if is_hybrid(names):
+        read_hybrid(draft, names)
         return
     read_shape(draft, names, **{**over, **_vocabulary(names)})
 
