@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tonnage.arch import catalog, read_config
+from tonnage.arch import load, read_config
 from tonnage.arch.families.megatron import from_fields
 from tonnage.errors import InputError, NotModelledError
 from tonnage.formats.draft import Draft
 from tonnage.formats.expressions import layer_pattern, numbers_in
 from tonnage.formats.megatron_names import Names
+from tonnage.formats.model_name import catalog_name
 
 VOCABULARIES: Mapping[str, int] = {
     "gpt2bpetokenizer": 50_257,
@@ -216,17 +217,7 @@ def _known_tokenizer(kind: str, files: list[str]) -> int | None:
         stem = parts[-1].removesuffix(".model").lower()
         if stem in VOCABULARIES:
             return VOCABULARIES[stem]
-        entry = catalog.find("/".join(parts[-2:])) or by_last_name(stem)
-        if entry is not None:
-            return entry.read().vocab
-    return None
-
-
-def by_last_name(name: str) -> catalog.Entry | None:
-    """The entry of the catalog whose short name, or hub name without organisation, this is."""
-    wanted = name.lower().removesuffix("-hf")
-    for entry in catalog.entries().values():
-        last = entry.hub_name.split("/")[-1].lower().removesuffix("-hf")
-        if wanted in (entry.name, last):
-            return entry
+        known = catalog_name("/".join(parts[-2:]))
+        if known is not None:
+            return load(known).vocab
     return None

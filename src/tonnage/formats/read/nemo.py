@@ -7,6 +7,7 @@ NeMo 1 keeps Megatron's options under ``model`` and the cluster under ``trainer`
 
 from __future__ import annotations
 
+from tonnage.arch import load
 from tonnage.files import UnreadableError
 from tonnage.formats.command import read_command
 from tonnage.formats.detect_error import not_a_launch
@@ -26,7 +27,8 @@ from tonnage.formats.megatron_plan import (
     read_predictors,
     read_recompute,
 )
-from tonnage.formats.megatron_shape import by_last_name, read_shape
+from tonnage.formats.megatron_shape import read_shape
+from tonnage.formats.model_name import catalog_name
 from tonnage.formats.python_text import MODEL, read_python
 from tonnage.formats.text import refuse
 
@@ -269,9 +271,8 @@ def _read_model(draft: Draft, names: Names) -> None:
         draft.model = given
         return
     preset = fields.word("model.config._target_", "model._target_", "recipe")
-    entry = None if preset is None else by_last_name(preset.rsplit(".", 1)[-1])
-    if entry is not None:
-        draft.model = entry.name
+    if preset is not None and catalog_name(preset.rsplit(".", 1)[-1]) is not None:
+        draft.model = catalog_name(preset.rsplit(".", 1)[-1])
         return
     activation = (names.word("activation") or "gelu").lower().removeprefix("fast-")
     over: dict[str, object] = {}
@@ -297,9 +298,9 @@ def _vocabulary(names: Names) -> dict[str, object]:
         return {}
     fields, here = names.fields, "model.tokenizer."
     kind = fields.path(f"{here}type") or ""
-    entry = by_last_name(kind.split("/")[-1]) if "/" in kind else None
-    if entry is not None:
-        return {"vocab_size": entry.read().vocab}
+    known = catalog_name(kind) if "/" in kind else None
+    if known is not None:
+        return {"vocab_size": load(known).vocab}
     gpt2 = (fields.path(f"{here}merge_file") and fields.path(f"{here}vocab_file")) or (
         kind == "GPT2BPETokenizer"
     )
