@@ -241,7 +241,7 @@ def _operations(setting: Setting, name: Name) -> Operations:
 
 def single(column: Number) -> Number:
     """A column that is the same everywhere as one number."""
-    if is_array(column) and (column == column[0]).all():
+    if is_array(column) and column.size and (column == column[0]).all():
         return column[0].item()
     return column
 
