@@ -68,6 +68,12 @@ def test_one_row_is_a_page() -> None:
     assert found.seconds[0] == pytest.approx(alone.step.seconds, rel=1e-12)
 
 
+def test_a_group_of_nothing_weighs_nothing() -> None:
+    one = group(DENSE, {"tp": 2})
+    none = Group(plan=one.plan, columns={n: c[:0] for n, c in one.columns.items()})
+    assert evaluate(DENSE, none, EIGHT).seconds.shape == (0,)
+
+
 def test_what_is_prepared_is_one_page() -> None:
     both = group(DENSE, *FIRST, *SECOND)
     prepare(DENSE, both.columns)

@@ -38,6 +38,9 @@ OUTSIDE: Final = (
 """Fields of a plan that no rule of a single piece reads: those that lay out the pipeline, group
 its layers or count its steps, and the numbers, which a rule takes from the setting."""
 
+SHEETS: Final = 64
+"""Choices whose answers are kept: a few megabytes each for a model with experts."""
+
 BLANK: Final = Plan()
 
 Name: TypeAlias = Layer | str
@@ -86,6 +89,8 @@ class Table:
         if key not in self._sheets:
             shared = dataclasses.replace(setting, plan=plan, shard=1, grad_acc=1)
             self._sheets[key] = Sheet(self, shared)
+            if len(self._sheets) > SHEETS:
+                del self._sheets[next(iter(self._sheets))]
         return self._sheets[key]
 
     def _find(self, wanted: Column) -> NDArray[np.intp]:
@@ -236,7 +241,7 @@ def _operations(setting: Setting, name: Name) -> Operations:
 
 def single(column: Number) -> Number:
     """A column that is the same everywhere as one number."""
-    if is_array(column) and (column == column[0]).all():
+    if is_array(column) and column.size and (column == column[0]).all():
         return column[0].item()
     return column
 
