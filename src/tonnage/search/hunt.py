@@ -227,7 +227,7 @@ class Hunt:
                 yield _Look(batch=batch, deck=part, stuff=stuff, states=states, modes=offered)
 
     def _states(self, batch: Batch, rows: Columns) -> list[_States]:
-        """The states of some rows under every ZeRO stage, shard, and offload; the smallest first."""
+        """The states of some rows by ZeRO stage, shard and offload; the smallest first."""
         found = []
         for offload in sorted(self.space.offloads, reverse=True):
             for zero in sorted(self.space.zero_stages, reverse=True):
