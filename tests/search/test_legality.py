@@ -16,8 +16,7 @@ from tests.search.spaces import every_candidate, question
 from tonnage.arch import Architecture
 from tonnage.errors import InputError
 from tonnage.plan import resolve
-from tonnage.search.count import plans_of
-from tonnage.search.hunt import batches
+from tonnage.search.batch import batches
 from tonnage.search.legality import divisors
 from tonnage.search.modes import modes
 from tonnage.search.pieces import plan_of_row
@@ -94,7 +93,7 @@ def test_every_plan_of_a_space_is_legal_and_counted_once(
                 resolve(plan, architecture, asked.clusters[0])
     assert len(seen) == count
     space = Space(question=asked, cluster=asked.clusters[0])
-    assert plans_of(space, batches(space)) == count
+    assert sum(batch.size for batch in batches(space)) == count
 
 
 def test_layouts_are_all_splits_with_equal_middle_stages() -> None:

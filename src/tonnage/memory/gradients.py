@@ -42,13 +42,14 @@ def appearing(setting: Setting, ledger: StageLedger) -> Appearing:
         return Appearing(early=0, top=0, bottom=0, end=largest_table)
     pieces = ledger.pieces()
     head, embedding = ledger.head, ledger.embedding
-    first = ledger.layers[ledger.stage.chunks[0][0]]
+    # A stage of an end alone has no layer.
+    first = [(ledger.layers[layer], 1) for layer in ledger.stage.layers[:1]]
     late = _made(setting, head)
     if ledger.head and setting.architecture.tied_embeddings and not _owns_table(head):
         late = late + _made(setting, embedding)
     everything = gradients(setting, pieces)
     ends = gradients(setting, [(head, 1), (embedding, 1)])
-    below = everything - gradients(setting, [(first, 1)]) - ends
+    below = everything - gradients(setting, first) - ends
     whole = late + _made(setting, embedding)
     joined = 2 if setting.gathers and setting.runtime.sharding == "flat-units" else 1
     again = setting.grad_acc > 1

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tonnage.search.count import plans_of
 from tonnage.search.layouts import Deck
 from tonnage.search.legality import Columns
 from tonnage.search.modes import NONE, Mode
@@ -29,6 +30,7 @@ class Batch:
         decks: the layouts of so many stages.
         rows: degrees, batch and accumulation.
         floor: the least seconds of a step of each row, whatever the layout.
+        size: legal plans of all its rows, of those left out for their states too.
     """
 
     space: Space
@@ -37,6 +39,7 @@ class Batch:
     decks: tuple[Deck, ...]
     rows: Columns
     floor: Floats
+    size: int
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -59,21 +62,76 @@ class Material:
     room: Room
 
 
-def batches(space: Space) -> list[Batch]:
-    """Every batch of a space that has a row and a layout."""
+def batches(space: Space, most: float = np.inf) -> list[Batch]:
+    """Every batch of a space that has a row and a layout.
+
+    Args:
+        space: the space.
+        most: bytes that a device has; rows whose states alone need more are counted, and left
+            out.
+    """
     found = []
     for sp in space.sequence_parallel():
-        parts = [
-            (pp, decks, rows)
-            for pp in space.pipelines
-            if (decks := space.decks(pp)) and len((rows := _rows(space, pp, sp, decks))["tp"])
-        ]
+        parts: list[_Part] = []
+        for pp in space.pipelines:
+            decks = space.decks(pp)
+            rows = _rows(space, pp, sp, decks) if decks else {}
+            if decks and len(rows["tp"]):
+                size = plans_of(space, pp, decks, rows)
+                kept = _roomy(space, sp, pp, decks, rows, most)
+                rows = {name: column[kept] for name, column in rows.items()}
+                parts.append(_Part(pp=pp, decks=decks, rows=rows, size=size))
         floors = _floors(space, sp, parts)
         found += [
-            Batch(space=space, sp=sp, pp=pp, decks=decks, rows=rows, floor=floor)
-            for (pp, decks, rows), floor in zip(parts, floors, strict=True)
+            Batch(
+                space=space,
+                sp=sp,
+                pp=part.pp,
+                decks=part.decks,
+                rows=part.rows,
+                floor=floor,
+                size=part.size,
+            )
+            for part, floor in zip(parts, floors, strict=True)
         ]
     return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """A batch without its floors."""
+
+    pp: int
+    decks: tuple[Deck, ...]
+    rows: Columns
+    size: int
+
+
+def _roomy(
+    space: Space, sp: bool, pp: int, decks: Sequence[Deck], rows: Columns, most: float
+) -> NDArray[np.bool_]:
+    """Rows whose states, spread evenly over the stages, leave room: the fullest has no less.
+
+    How many replicas there are follows from the stages, tp and cp, so that few rows differ.
+    """
+    if not np.isfinite(most):
+        return np.ones(len(rows["tp"]), dtype=bool)
+    coded = np.stack([rows[name] for name in ("tp", "ep", "etp")], axis=1)
+    _, first, place = np.unique(coded, axis=0, return_index=True, return_inverse=True)
+    once = {name: column[first] for name, column in rows.items()}
+    once["shard"] = once["dp"] * once["cp"]
+    fields = {
+        **_fields(space, sp, decks),
+        "zero": max(space.zero_stages),
+        "offload_parameters": max(space.offloads),
+    }
+    states = Parts.of(space, fields, once, kept=False).held()
+    counts = np.array(list(space.question.architecture.kinds().values()), dtype=float)
+    (rest, step), (last_rest, last_step) = states.ends
+    resting = counts @ states.resting + rest + last_rest
+    stepping = counts @ states.stepping + step + last_step
+    fits: NDArray[np.bool_] = (np.maximum(resting, stepping) / pp <= most)[place.ravel()]
+    return fits
 
 
 def material(batch: Batch, chosen: Index, modes: Sequence[Mode]) -> Material:
@@ -111,40 +169,37 @@ def _fields(space: Space, sp: bool, decks: Sequence[Deck]) -> dict[str, Any]:
     }
 
 
-def _floors(
-    space: Space, sp: bool, parts: Sequence[tuple[int, tuple[Deck, ...], Columns]]
-) -> list[Floats]:
+def _floors(space: Space, sp: bool, parts: Sequence[_Part]) -> list[Floats]:
     """A floor for each row of each number of stages.
 
     A layer's seconds depend on few of the degrees: each combination is weighed once.
     """
-    if not parts:
-        return []
-    names = [name for name in parts[0][2] if name != "shard"]
-    every = {name: np.concatenate([rows[name] for _, _, rows in parts]) for name in names}
+    ends = np.cumsum([len(part.rows["tp"]) for part in parts])
+    if not len(ends) or not ends[-1]:
+        return [np.empty(0) for _ in parts]
+    every = {n: np.concatenate([part.rows[n] for part in parts]) for n in parts[0].rows}
     coded = np.stack([every[name] for name in DEGREES], axis=1)
     _, first, place = np.unique(coded, axis=0, return_index=True, return_inverse=True)
     once = {name: column[first] for name, column in every.items()}
     once["shard"] = once["dp"] * once["cp"]
-    ends = np.cumsum([len(rows["tp"]) for _, _, rows in parts])
-    decks = parts[int(np.searchsorted(ends, first[0], "right"))][1]
+    decks = parts[int(np.searchsorted(ends, first[0], "right"))].decks
     found = Parts.of(space, _fields(space, sp, decks), once, kept=False).work((NONE,))
     counts = np.array(list(space.question.architecture.kinds().values()), dtype=float)
     outer = found.embedding + np.minimum.reduce(list(found.head.values()))
     whole = (counts @ found.both + outer)[place.ravel()]
     return [
-        _least_step(whole[end - len(rows["tp"]) : end], pp, decks, rows)
-        for end, (pp, decks, rows) in zip(ends, parts, strict=True)
+        _least_step(whole[end - len(part.rows["tp"]) : end], part)
+        for end, part in zip(ends, parts, strict=True)
     ]
 
 
-def _least_step(whole: Floats, pp: int, decks: Sequence[Deck], rows: Columns) -> Floats:
+def _least_step(whole: Floats, part: _Part) -> Floats:
     """A step's floor from one micro-batch's seconds on all stages together.
 
     The slowest stage is no faster than the mean; without interleaving one micro-batch passes
     every stage first.
     """
-    least: Floats = rows["grad_acc"] * whole / pp
-    if all(deck.vpp == 1 for deck in decks):
+    least: Floats = part.rows["grad_acc"] * whole / part.pp
+    if all(deck.vpp == 1 for deck in part.decks):
         least = np.maximum(least, whole)
     return least * (1 - 1e-9)

@@ -9,10 +9,12 @@ bytes leave out what lives only while a layer runs. Neither is ever above what
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tonnage.algebra import total
 from tonnage.memory.schedule import live_per_chunk
 from tonnage.plan import Plan
 from tonnage.search.layouts import Deck, Ints
@@ -143,7 +145,7 @@ class Bounds:
             room: bytes of the parts' activations, by row.
         """
         alive, rebuilt = self._activations(pairs, mode, room)
-        alive[:, 0] += self._live(0, pairs)[0] * room.saved[0][pairs.row]
+        alive[:, 0] += self._live[0][0][pairs.row] * room.saved[0][pairs.row]
         last = alive[:, -1] + room.saved[1][pairs.row] + room.logits[loss][pairs.row]
         moment = alive + rebuilt
         moment[:, -1] = np.maximum(moment[:, -1], last)
@@ -161,33 +163,57 @@ class Bounds:
         whole = self.counted()
         inside = whole - self.counted(count) if block else whole
         kept = room.kept[() if full else modules][:, row]
-        for position in range(len(self._deck.stages)):
-            for chunk, live in enumerate(self._live(position, pairs)):
+        for position, chunks in enumerate(self._alive):
+            for chunk, live in chunks:
                 size = self._deck.size[layout, position, chunk]
                 if full and not block:
                     each = -(-size // _group(size, count)) * entry
                 else:
                     each = (inside[layout, position, chunk] * kept.T).sum(axis=1)
                     each = each + (np.minimum(size, count) * entry if block else 0)
-                alive[:, position] += live * each
+                alive[:, position] += live[row] * each
         if not full:
             return alive, np.zeros_like(alive)
         group = self.counted(1 if block else max(count, 1))[:, :, 0]
         rebuilt = _spread(group, pairs, kept) - entry[:, None]
         return alive, np.maximum(rebuilt, 0.0)
 
-    def _live(self, position: int, pairs: Pairs) -> list[Ints]:
-        micro = self._microbatches[pairs.row]
-        live: list[Ints] = live_per_chunk(self._shape, self._deck.stages[position], micro)
-        return live
+    @cached_property
+    def _live(self) -> list[list[Ints]]:
+        """Micro-batches that each chunk of each stage holds at once, by row."""
+        return [
+            live_per_chunk(self._shape, stage, self._microbatches) for stage in self._deck.stages
+        ]
+
+    @cached_property
+    def _alive(self) -> list[list[tuple[int, Ints]]]:
+        """Chunks that differ in some layout, with the micro-batches of all that are like them."""
+        whole = self.counted()
+        found = []
+        for position, live in enumerate(self._live):
+            first = [
+                next(c for c in range(chunk + 1) if _same(whole[:, position], c, chunk))
+                for chunk in range(len(live))
+            ]
+            found.append(
+                [
+                    (chunk, total(live[c] for c in range(len(live)) if first[c] == chunk))
+                    for chunk in sorted(set(first))
+                ]
+            )
+        return found
+
+
+def _same(counts: Ints, one: int, other: int) -> bool:
+    return bool((counts[:, one] == counts[:, other]).all())
 
 
 def _spread(counts: Ints, pairs: Pairs, each: Floats) -> Floats:
     """Sums over kinds of layers: ``[layout, stage, kind]`` times ``[kind, pair]``, by pair."""
-    total = np.zeros((len(pairs), counts.shape[1]))
+    summed = np.zeros((len(pairs), counts.shape[1]))
     for kind, size in enumerate(each):
-        total += counts[pairs.layout, :, kind] * size[:, None]
-    return total
+        summed += counts[pairs.layout, :, kind] * size[:, None]
+    return summed
 
 
 def _group(size: Ints, count: int) -> Ints:

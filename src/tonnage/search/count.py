@@ -6,25 +6,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tonnage.search.batch import Batch
+from tonnage.search.layouts import Deck
 from tonnage.search.legality import Columns, divisors
-from tonnage.search.modes import modes
 from tonnage.search.space import Space
 
 
-def plans_of(space: Space, found: Sequence[Batch]) -> int:
-    """Legal plans: layouts, with depths of recomputation, times rows, with shards and losses."""
-    depths: dict[int, int] = {}
+def plans_of(space: Space, pp: int, decks: Sequence[Deck], rows: Columns) -> int:
+    """Legal plans of so many stages: layouts, with depths of recomputation, times rows.
+
+    Rows come with every shard, ZeRO stage and loss.
+    """
+    ways = _ways(space, rows)
+    whole = int(ways[rows["grad_acc"] % pp == 0].sum())
+    every = int(ways.sum())
     total = 0
-    for batch in found:
-        ways = _ways(space, batch.rows)
-        whole = batch.rows["grad_acc"] % batch.pp == 0
-        for deck in batch.decks:
-            for longest, layouts in zip(*np.unique(deck.longest, return_counts=True), strict=True):
-                if longest not in depths:
-                    depths[longest] = len(modes(space.question, int(longest)))
-                rows = ways[whole] if deck.vpp > 1 else ways
-                total += depths[longest] * int(layouts) * int(rows.sum())
+    for deck in decks:
+        for longest, layouts in zip(*np.unique(deck.longest, return_counts=True), strict=True):
+            modes = space.depths(int(longest))
+            total += modes * int(layouts) * (whole if deck.vpp > 1 else every)
     return total * len(space.losses)
 
 

@@ -21,7 +21,6 @@ from tonnage.memory.outside import reserved_bytes
 from tonnage.plan import resolve
 from tonnage.search.batch import Batch, Index, Material, batches, material, states_of
 from tonnage.search.bounds import Bounds, Pairs
-from tonnage.search.count import plans_of
 from tonnage.search.evaluate import evaluate
 from tonnage.search.group import Group
 from tonnage.search.layouts import Deck, kind_prefix
@@ -134,8 +133,10 @@ class Hunt:
         First some good plan is found; then the best among layouts with a name and modes without
         depth, which is close to the best of all; then all of the space is gone through.
         """
-        found = sorted(batches(self.space), key=lambda batch: float(batch.floor.min()))
-        self.size = plans_of(self.space, found)
+        every = batches(self.space, self._most)
+        self.size = sum(batch.size for batch in every)
+        found = [batch for batch in every if len(batch.floor)]
+        found.sort(key=lambda batch: float(batch.floor.min()))
         self._seed(found)
         self._sweep(found, quick=True)
         self._sweep(found, quick=False)
@@ -161,16 +162,25 @@ class Hunt:
                 return
 
     def _sweep(self, found: Sequence[Batch], *, quick: bool) -> None:
-        """Bound the space, the fastest rows first, and weigh what the bounds leave."""
+        """Bound the space, the fastest rows first, and weigh what the bounds leave.
+
+        The quick pass weighs the most promising of all first; the other, which would have too
+        many to remember, pipeline by pipeline.
+        """
         reached = [self._in_reach(batch.pp, batch.rows, batch.floor) for batch in found]
         self._prepare(
             [(batch, np.flatnonzero(mine)) for batch, mine in zip(found, reached, strict=True)]
         )
+        waiting: list[Candidates] = []
         for place, batch in enumerate(found):
             self._note((place + (not quick) * len(found)) / (2 * len(found)))
             mine = np.flatnonzero(self._in_reach(batch.pp, batch.rows, batch.floor))
             for look in self._looks(batch, mine, quick=quick):
-                self._weigh(list(self._of_deck(look)))
+                waiting += self._of_deck(look)
+                if not quick:
+                    self._weigh(waiting)
+                    waiting = []
+        self._weigh(waiting)
 
     def _prepare(self, parts: Sequence[tuple[Batch, Index]]) -> None:
         """Have the parts of some rows weighed all at once, and not batch by batch."""
@@ -227,7 +237,7 @@ class Hunt:
                 yield _Look(batch=batch, deck=part, stuff=stuff, states=states, modes=offered)
 
     def _states(self, batch: Batch, rows: Columns) -> list[_States]:
-        """The states of some rows under every ZeRO stage, shard, and offload; the smallest first."""
+        """The states of some rows by ZeRO stage, shard and offload; the smallest first."""
         found = []
         for offload in sorted(self.space.offloads, reverse=True):
             for zero in sorted(self.space.zero_stages, reverse=True):

@@ -24,6 +24,7 @@ from tonnage.plan.resolve import default_seq
 from tonnage.runtime import Runtime, runtime, with_habits
 from tonnage.search.layouts import Deck, decks
 from tonnage.search.legality import Columns, divisors, joint
+from tonnage.search.modes import modes
 from tonnage.search.question import Question
 
 DEGREES: Final = ("tp", "cp", "ep", "etp", "mbs")
@@ -130,6 +131,16 @@ class Space:
     def offloads(self) -> tuple[bool, ...]:
         """Parameters on the host only where that is asked for: its copies have no time yet."""
         return tuple(self.question.choices.get("offload_parameters", (False,)))
+
+    @cached_property
+    def _depths(self) -> dict[int, int]:
+        return {}
+
+    def depths(self, longest: int) -> int:
+        """Ways of recomputation where the longest chunk has so many layers."""
+        if longest not in self._depths:
+            self._depths[longest] = len(modes(self.question, longest))
+        return self._depths[longest]
 
     @cached_property
     def _experts(self) -> int:
