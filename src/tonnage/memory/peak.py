@@ -12,6 +12,7 @@ from tonnage.ledger import (
     Weight,
     head_in_pieces,
     logits_in_backward,
+    logits_in_product,
     loss_bytes,
     stranded_logits,
     weights_of,
@@ -94,7 +95,8 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
 
     * forward: every live micro-batch, and what the last layer needs on its way;
     * the loss: on the last stage also the logits and their copies;
-    * the head's backward: the logits, their gradient, and what the kernel needs;
+    * the head's backward: the logits, their gradient, and what the kernel needs; then the
+      gradient alone, and that of what the head reads;
     * the first backward: the same micro-batches, what recomputation brings back, and the
       gradients of activations;
     * the last backward: all gradients, and one layer (or checkpointed group);
@@ -192,6 +194,14 @@ def _forward(setting: Setting, ledger: StageLedger, held: States) -> tuple[_Mome
             whole=whole.loss,
             temporaries=_scratch(ledger.head) + _head_pieces(setting, ledger),
         ),
+        _Moment(
+            when="head product",
+            gradients=grown.top,
+            activations=alive,
+            loss=logits_in_product(setting) if ledger.head else 0,
+            whole=whole.loss,
+            temporaries=_scratch(ledger.head) + _head_input_gradient(setting, ledger),
+        ),
     )
 
 
@@ -267,6 +277,22 @@ def _head_pieces(setting: Setting, ledger: StageLedger) -> Number:
         return 0
     whole = total(made_bytes(setting, weight) for weight in weights_of(ledger.head))
     return whole * (2 if setting.plan.optimizer_in_backward else 1)
+
+
+def _head_input_gradient(setting: Setting, ledger: StageLedger) -> Number:
+    """The gradient of what the head reads, made while the gradient of the logits is there.
+
+    The weight's gradient still needs the latter. With sequence parallelism the sum over the
+    ranks is scattered into a second tensor meanwhile (Megatron-Core
+    ``LinearWithGradAccumulationAndAsyncCommunication``).
+    """
+    if not ledger.head or head_in_pieces(setting) or setting.runtime.loss == "linear":
+        return 0
+    width = setting.architecture.embedding_width or setting.architecture.hidden
+    element = dtype(setting.format)
+    shard = element.storage(setting.shard_tokens * width)
+    scattered = where(setting.tp > 1, shard, 0) if setting.sp else 0
+    return element.storage(setting.tokens * width) + scattered
 
 
 def _one_microbatch(setting: Setting, ledger: StageLedger) -> Number:

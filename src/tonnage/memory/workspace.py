@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tonnage.algebra import Number, exact_div, largest, sample, total
+from tonnage.algebra import Number, exact_div, largest, sample, total, where
 from tonnage.arch import Attention, LatentAttention
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger, weights_of
@@ -36,7 +36,7 @@ def workspaces(setting: Setting, ledger: StageLedger) -> Number:
         habits.matmul_workspace or matmul_workspace(setting.device)
     )
     linear = habits.linear_workspaces * linear_workspace(setting.device)
-    mask = setting.mbs * setting.seq * exact_div(setting.seq, setting.cp)
+    mask = where(setting.cp > 1, 0, setting.mbs * setting.seq * setting.seq)
     return (
         products
         + linear

@@ -57,10 +57,26 @@ def _check_mixer(plan: Plan, mixer: Mixer) -> None:
         _check_divides("tp", plan.tp, getattr(mixer, field), what)
     if plan.cp == 1:
         return
+    if plan.cp_comm == "a2a":
+        _check_exchange(plan, mixer)
     if isinstance(mixer, Attention | CompressedAttention | LatentAttention) and mixer.is_local:
         _refuse_cp(plan, "attention that sees only some positions")
     if isinstance(mixer, typing.get_args(Recurrent)):
         _refuse_cp(plan, "recurrent mixers, whose state would pass from rank to rank")
+
+
+def _check_exchange(plan: Plan, mixer: Mixer) -> None:
+    """Heads are given away for positions: each rank of the group is left with whole ones."""
+    for field, what in TP_SPLITS.get(type(mixer), ()):
+        local = getattr(mixer, field) // plan.tp
+        if local % plan.cp:
+            raise InputError(
+                field="cp",
+                value=plan.cp,
+                problem=f"does not divide the {local} {what} of a rank, which a2a exchanges",
+                accepted=divisors_text(local),
+                hint="--cp-comm p2p or allgather",
+            )
 
 
 def _check_stages(plan: Plan, layer: Layer) -> None:

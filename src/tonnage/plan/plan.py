@@ -19,6 +19,7 @@ RecomputeModule: TypeAlias = Literal[
 ]
 AttentionKernel: TypeAlias = Literal["flash", "eager"]
 OptimizerStep: TypeAlias = Literal["foreach", "fused"]
+CpComm: TypeAlias = Literal["p2p", "a2a", "allgather"]
 Dispatcher: TypeAlias = Literal["alltoall", "allgather", "deepep"]
 LoraTarget: TypeAlias = Literal[
     "q_proj",
@@ -81,6 +82,10 @@ class Plan:
         recompute_num_layers: uniform: layers in a group, 0 for the square root of the layers
             of a stage (Chen et al., arXiv 1604.06174); block: layers recomputed.
         recompute_modules: selective: which parts of a layer are recomputed.
+        cp_comm: how context-parallel ranks share keys and values: ``p2p`` in a ring
+            (arXiv 2310.01889), ``a2a`` by exchanging heads for positions (Ulysses,
+            arXiv 2309.14509), or ``allgather`` of all of them (arXiv 2407.21783, section
+            3.3.2); None: the runtime's habit.
         attention: attention kernel: ``flash`` keeps no score matrix.
         attention_version: generation of the flash kernel; None: the device's usual one.
         loss: how the cross-entropy is computed; None: the runtime's habit.
@@ -147,6 +152,7 @@ class Plan:
     recompute_method: RecomputeMethod = "uniform"
     recompute_num_layers: int = 1
     recompute_modules: tuple[RecomputeModule, ...] = ("core_attn",)
+    cp_comm: CpComm | None = None
     attention: AttentionKernel = "flash"
     attention_version: int | None = None
     loss: str | None = None

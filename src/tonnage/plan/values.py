@@ -33,6 +33,7 @@ _WORDS = (
     "recompute",
     "recompute_method",
     "attention",
+    "cp_comm",
     "moe_dispatcher",
     "lora_base",
     "iteration",

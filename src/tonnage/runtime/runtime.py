@@ -73,6 +73,10 @@ class Runtime:
             transposed copy of its output beside the one that is handed on.
         attention_statistics: fp32 numbers that a flash kernel keeps for each query and head: its
             log-sum-exp; 16 on Ascend (maximum and sum, in eight lanes each).
+        cp_comm: how context-parallel ranks share keys and values: see
+            `tonnage.ledger.context_parallel`.
+        ring_keys: what goes around a ring is each rank's ``own`` keys and values, or a tensor
+            that both are ``joined`` in (Transformer Engine).
         autocast: torch.autocast casts fp32 weights and inputs per linear layer and keeps the
             copies for backward; else a sharding engine hands out weights already cast.
         repeat_kv: keys and values are repeated to the query heads before a flash kernel too.
@@ -182,6 +186,8 @@ class Runtime:
     softmax: Literal["compute", "fp32"] = "compute"
     attention_layout: Literal["bshd", "sbhd"] = "bshd"
     attention_statistics: int = 1
+    cp_comm: Literal["p2p", "a2a", "allgather"] = "p2p"
+    ring_keys: Literal["own", "joined"] = "own"
     autocast: bool = False
     repeat_kv: bool = False
     adapter_format: Literal["weights", "fp32"] = "weights"
