@@ -327,7 +327,7 @@ def _not_modelled(resolved: Resolved) -> tuple[str, ...]:
         missing.append(
             "the vision tower's FLOPs and activations: text tokens only (its weights are counted)"
         )
-    if architecture.mtp_layers:
+    if architecture.mtp_layers and not resolved.plan.mtp:
         missing.append(
             f"{architecture.mtp_layers} multi-token-prediction layers that the config names: "
             "not trained"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, ceil_div, largest, total, where
+from tonnage.algebra import Number, ceil_div, largest, maximum, total, where
 from tonnage.dtype import dtype
 from tonnage.ledger import (
     Operations,
@@ -18,15 +18,17 @@ from tonnage.ledger import (
     weights_of,
 )
 from tonnage.ledger.embedding import token_table
+from tonnage.ledger.mtp import predictors_keep, predictors_losses
 from tonnage.ledger.operation import union_bytes
 from tonnage.ledger.shared import shared_tensors
 from tonnage.memory.activations import backward_transients, held_by_frame, kept_by_chunk, retained
-from tonnage.memory.buffers import communication_buffers
+from tonnage.memory.buffers import communication_buffers, deferred_logits
 from tonnage.memory.casts import cached_casts
 from tonnage.memory.gathered import gathered
 from tonnage.memory.gradients import Appearing, appearing, made_bytes
+from tonnage.memory.host import staged_activations
 from tonnage.memory.schedule import live_per_chunk
-from tonnage.memory.states import States, passing_gradients, sharded, states
+from tonnage.memory.states import States, device_share, passing_gradients, sharded, states
 from tonnage.memory.workspace import workspaces
 from tonnage.plan import Setting
 
@@ -104,7 +106,7 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
     * the step: no activations, but the optimizer's temporaries.
     """
     held = states(setting, ledger)
-    buffers = communication_buffers(setting, ledger)
+    buffers = communication_buffers(setting, ledger) + deferred_logits(setting, ledger)
     fixed = workspaces(setting, ledger)
     moments = (*_forward(setting, ledger, held), *_backward(setting, ledger, held))
     step = _Moment(
@@ -169,6 +171,7 @@ def _forward(setting: Setting, ledger: StageLedger, held: States) -> tuple[_Mome
     whole, alive = gathered(setting, ledger), _live_activations(setting, ledger)
     grown = _gradients(setting, ledger, held)
     loss = _live_losses(setting) * loss_bytes(setting) if ledger.head else 0
+    further = predictors_losses(setting, ledger.predictors)
     return (
         _Moment(
             when="forward",
@@ -181,7 +184,7 @@ def _forward(setting: Setting, ledger: StageLedger, held: States) -> tuple[_Mome
             when="loss",
             gradients=grown.early,
             activations=alive + held_by_frame(ledger),
-            loss=loss,
+            loss=loss + further,
             whole=whole.loss,
             temporaries=cached_casts(setting, ledger),
             stranded=stranded_logits(setting) if ledger.head else 0,
@@ -190,7 +193,7 @@ def _forward(setting: Setting, ledger: StageLedger, held: States) -> tuple[_Mome
             when="head backward",
             gradients=grown.top,
             activations=alive,
-            loss=logits_in_backward(setting) if ledger.head else 0,
+            loss=logits_in_backward(setting) + further if ledger.head else 0,
             whole=whole.loss,
             temporaries=_scratch(ledger.head) + _head_pieces(setting, ledger),
         ),
@@ -198,7 +201,7 @@ def _forward(setting: Setting, ledger: StageLedger, held: States) -> tuple[_Mome
             when="head product",
             gradients=grown.top,
             activations=alive,
-            loss=logits_in_product(setting) if ledger.head else 0,
+            loss=logits_in_product(setting) + further if ledger.head else 0,
             whole=whole.loss,
             temporaries=_scratch(ledger.head) + _head_input_gradient(setting, ledger),
         ),
@@ -227,7 +230,7 @@ def _backward(setting: Setting, ledger: StageLedger, held: States) -> tuple[_Mom
         _Moment(
             when="embedding backward",
             gradients=grown.end,
-            activations=alive - _one_microbatch(setting, ledger),
+            activations=maximum(alive - _one_microbatch(setting, ledger), 0),
             whole=whole.end,
             temporaries=_embedding_gradient(setting, ledger),
         ),
@@ -251,11 +254,13 @@ def _live_activations(setting: Setting, ledger: StageLedger) -> Number:
     live = live_per_chunk(setting.plan, ledger.stage.index, setting.grad_acc)
     chunks = ledger.stage.chunks
     inside = total(
-        count * kept_by_chunk(setting, ledger, chunk)
-        for count, chunk in zip(live, chunks, strict=True)
+        count * kept_by_chunk(setting, ledger, chunk, index)
+        for index, (count, chunk) in enumerate(zip(live, chunks, strict=True))
     )
+    inside = staged_activations(setting, ledger, inside)
     before = _saved_by(ledger.embedding) + union_bytes(shared_tensors(setting))
-    return inside + live[0] * before + live[-1] * _saved_by(ledger.head)
+    after = _saved_by(ledger.head) + predictors_keep(setting, ledger.predictors)
+    return inside + live[0] * before + live[-1] * after
 
 
 def _saved_by(operations: Operations) -> Number:
@@ -331,7 +336,7 @@ def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Num
         temporaries = lists * sharded(
             setting, ledger.weights(), lambda w: _stepped_bytes(setting, w), setting.zero >= 1
         )
-    if recipe.master and recipe.gradients != recipe.master and not recipe.accumulation:
+    if recipe.master and narrower(recipe.gradients, recipe.master) and not recipe.accumulation:
         # Narrow gradients are copied to the master's format for the step.
         temporaries = temporaries + sharded(
             setting,
@@ -339,12 +344,18 @@ def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Num
             lambda w: w.numel * dtype(recipe.master or "fp32").bytes if w.trains else 0,
             setting.zero >= 1,
         )
+    temporaries = device_share(setting, temporaries)
     if setting.runtime.step_copies and setting.zero == 1:
         # The shard is copied, too, before it is gathered.
         copies = setting.runtime.step_copies * held.parameters
         copies = copies + ceil_div(held.parameters, setting.shard)
         temporaries = temporaries + where(setting.replicas > 1, copies, 0)
     return temporaries
+
+
+def narrower(one: str, other: str) -> bool:
+    """Whether a number format has fewer bits than another."""
+    return dtype(one).bytes < dtype(other).bytes
 
 
 def _stepped_bytes(setting: Setting, weight: Weight) -> Number:

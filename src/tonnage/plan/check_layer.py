@@ -7,6 +7,7 @@ from typing import Final
 
 from tonnage.arch import (
     MLP,
+    Architecture,
     Attention,
     CompressedAttention,
     FeedForward,
@@ -23,6 +24,7 @@ from tonnage.arch import (
 from tonnage.errors import InputError, NotModelledError
 from tonnage.plan.layout import divisors_text
 from tonnage.plan.plan import Plan
+from tonnage.runtime import Runtime
 
 TP_SPLITS: Final[dict[type, tuple[tuple[str, str], ...]]] = {
     Attention: (("heads", "attention heads"), ("kv_heads", "key-value heads")),
@@ -116,6 +118,30 @@ def _check_mlp(plan: Plan, mlp: FeedForward) -> None:
             problem="cannot be off with experts and tp > 1",
             accepted="true",
             hint="Megatron asks for --sequence-parallel here",
+        )
+
+
+def check_predictors(plan: Plan, architecture: Architecture, runtime: Runtime) -> None:
+    """Predictors of further tokens train where the stack has them.
+
+    Raises:
+        InputError: it has none, or the number is none.
+        NotModelledError: their input would be several streams.
+    """
+    if plan.mtp and not runtime.trains_predictors:
+        raise InputError(
+            field="mtp",
+            value=plan.mtp,
+            problem=f"is not something that {runtime.name} trains",
+            accepted="0",
+            hint="--runtime megatron or mindspeed",
+        )
+    if plan.mtp and architecture.streams:
+        raise NotModelledError(
+            field="mtp",
+            value=plan.mtp,
+            problem="is not modelled together with hyper-connections",
+            accepted="0",
         )
 
 

@@ -10,6 +10,7 @@ from tonnage.runtime.runtime import Runtime
 _PROFILES = (
     Runtime(
         name="megatron",
+        trains_predictors=True,
         gradient_buffer="persistent",
         routing="map",
         summary="Megatron-Core with Transformer Engine",
@@ -34,6 +35,7 @@ _PROFILES = (
     ),
     Runtime(
         name="megatron-fsdp",
+        trains_predictors=True,
         routing="map",
         summary="Megatron-Core with Megatron-FSDP and Transformer Engine",
         axes=("tp", "sp", "cp", "ep", "etp"),
@@ -89,6 +91,7 @@ _PROFILES = (
     ),
     Runtime(
         name="mindspeed",
+        trains_predictors=True,
         summary="MindSpeed-LLM on Ascend: Megatron-Core's local layers, NPU kernels",
         axes=("tp", "sp", "pp", "vpp", "cp", "ep", "etp"),
         zero_stages=(0, 1),

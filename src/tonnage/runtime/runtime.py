@@ -53,6 +53,7 @@ class Runtime:
         zero: the stage it uses when none is asked for.
         precision: the recipe it uses when none is asked for.
         quantized_bases: whether it can put adapters on a base in 4 or 8 bits.
+        trains_predictors: whether it has multi-token prediction (`Plan.mtp`).
         norm: ``fused`` norms save their input and statistics; ``eager`` ones (a norm written
             in Python) save an fp32 copy of the input, the statistics and the normalised value.
         norm_in_linear: the norm before a linear layer is part of it (Transformer Engine), and
@@ -133,6 +134,8 @@ class Runtime:
         attention_mask: a boolean mask of the whole square lives with each batch.
         placeholder_gradients: with gradient-accumulation fusion the weight gradient goes straight
             into the fp32 buffer, and autograd gets a cached placeholder for each distinct shape.
+        weight_transposes: a narrow recipe keeps each weight's transpose too, and does not make it
+            anew in each backward pass (``disable_parameter_transpose_cache``).
         matmul_workspaces: PyTorch's workspaces for cuBLAS: one for each thread that has
             launched a product, forward and backward.
         matmul_workspace: their size in bytes; 0: cuBLAS's default on the device.
@@ -174,6 +177,7 @@ class Runtime:
     precision: str
     source: str
     quantized_bases: bool = False
+    trains_predictors: bool = False
     norm: Literal["fused", "eager"] = "fused"
     norm_in_linear: bool = False
     norm_statistics: bool = True
@@ -224,6 +228,7 @@ class Runtime:
     score_buffer: bool = False
     attention_mask: bool = False
     placeholder_gradients: bool = False
+    weight_transposes: bool = True
     matmul_workspaces: int = 2
     matmul_workspace: int = 0
     linear_workspaces: int = 0
@@ -246,7 +251,17 @@ class Runtime:
 
 
 _FACTS = frozenset(
-    {"quantized_bases", "name", "summary", "axes", "zero_stages", "zero", "precision", "source"}
+    {
+        "quantized_bases",
+        "trains_predictors",
+        "name",
+        "summary",
+        "axes",
+        "zero_stages",
+        "zero",
+        "precision",
+        "source",
+    }
 )
 """What a stack is, or what a plan has a field of its own for."""
 

@@ -123,6 +123,14 @@ def architecture(row: Row, shape: Mapping[str, Any]) -> Architecture:
     )
 
 
+def noop_layers(row: Row) -> tuple[int, ...]:
+    """Positions that MindSpeed leaves without a layer (``noop-layers=0,7``)."""
+    found = re.search(r"noop-layers=([\d,]+)", row.text("extra"))
+    layers = row.count("layers", most=LARGEST_DEPTH)
+    places = {int(text) for text in found.group(1).split(",") if text} if found else set()
+    return tuple(sorted(place for place in places if place < layers))
+
+
 def _layers(row: Row, known: Facts, shape: Mapping[str, Any]) -> tuple[Layer, ...]:
     note = row.text("arch_note")
     dense = max(0, int(row.number("dense_layers") or 0))
@@ -136,7 +144,10 @@ def _layers(row: Row, known: Facts, shape: Mapping[str, Any]) -> tuple[Layer, ..
     every = 2 if "moe every 2nd" in note else 1
     window = int(_found(r"window (\d+)", note, 128)) if "alternating sliding" in note else None
     layers = []
+    idle = noop_layers(row)
     for index in range(row.count("layers", most=LARGEST_DEPTH)):
+        if index in idle:
+            continue
         routes = routed is not None and index >= dense and (index - dense) % every == every - 1
         layers.append(
             Layer(
