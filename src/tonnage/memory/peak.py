@@ -252,15 +252,26 @@ def _gradients(setting: Setting, ledger: StageLedger, held: States) -> Appearing
 def _live_activations(setting: Setting, ledger: StageLedger) -> Number:
     """Activations of all micro-batches that are alive at once on the stage."""
     live = live_per_chunk(setting.plan, ledger.stage.index, setting.grad_acc)
-    chunks = ledger.stage.chunks
-    inside = total(
-        count * kept_by_chunk(setting, ledger, chunk, index)
-        for index, (count, chunk) in enumerate(zip(live, chunks, strict=True))
-    )
-    inside = staged_activations(setting, ledger, inside)
+    inside = staged_activations(setting, ledger, live_inside(setting, ledger))
     before = _saved_by(ledger.embedding) + union_bytes(shared_tensors(setting))
     after = _saved_by(ledger.head) + predictors_keep(setting, ledger.predictors)
     return inside + live[0] * before + live[-1] * after
+
+
+def live_inside(setting: Setting, ledger: StageLedger) -> Number:
+    """What the layers of a stage keep of all micro-batches that are alive at once."""
+    live = live_per_chunk(setting.plan, ledger.stage.index, setting.grad_acc)
+    return total(
+        count * kept_by_chunk(setting, ledger, chunk, index)
+        for index, (count, chunk) in enumerate(zip(live, ledger.stage.chunks, strict=True))
+    )
+
+
+def per_layer(setting: Setting, ledger: StageLedger) -> list[Number]:
+    """Layers times live micro-batches, by chunk."""
+    live = live_per_chunk(setting.plan, ledger.stage.index, setting.grad_acc)
+    chunks = ledger.stage.chunks
+    return [count * len(chunk) for count, chunk in zip(live, chunks, strict=True)]
 
 
 def _saved_by(operations: Operations) -> Number:

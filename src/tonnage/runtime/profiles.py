@@ -35,6 +35,7 @@ _PROFILES = (
     ),
     Runtime(
         name="megatron-fsdp",
+        measured=False,
         trains_predictors=True,
         routing="map",
         summary="Megatron-Core with Megatron-FSDP and Transformer Engine",

@@ -54,6 +54,7 @@ class Runtime:
         precision: the recipe it uses when none is asked for.
         quantized_bases: whether it can put adapters on a base in 4 or 8 bits.
         trains_predictors: whether it has multi-token prediction (`Plan.mtp`).
+        measured: whether its memory is held to measurements; else a range is given.
         norm: ``fused`` norms save their input and statistics; ``eager`` ones (a norm written
             in Python) save an fp32 copy of the input, the statistics and the normalised value.
         norm_in_linear: the norm before a linear layer is part of it (Transformer Engine), and
@@ -178,6 +179,7 @@ class Runtime:
     source: str
     quantized_bases: bool = False
     trains_predictors: bool = False
+    measured: bool = True
     norm: Literal["fused", "eager"] = "fused"
     norm_in_linear: bool = False
     norm_statistics: bool = True
@@ -254,6 +256,7 @@ _FACTS = frozenset(
     {
         "quantized_bases",
         "trains_predictors",
+        "measured",
         "name",
         "summary",
         "axes",

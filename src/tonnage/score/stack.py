@@ -82,6 +82,8 @@ def settled(row: Row, words: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
     _name_base(fields)
     if runtime == "deepspeed" and fields.get("zero") == 0:
         fields["zero"] = 2
+    if fields.pop("grouped", False) and runtime.startswith("megatron"):
+        habits.setdefault("linear_workspaces", GROUPED_WORKSPACES)
     _select(row, fields)
     _bridge(fields, habits)
     if runtime == "fsdp2" and row.count("layers") % row.count("pp", 1):
@@ -90,6 +92,9 @@ def settled(row: Row, words: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
         habits["repeat_kv"] = "true"
     return fields, habits
 
+
+GROUPED_WORKSPACES = "5"
+"""Transformer Engine's, once grouped products have run on four streams of their own."""
 
 MODULES = ("core_attn", "mlp", "moe", "moe_act", "layernorm", "mla_up_proj")
 """Megatron's names of what selective recomputation repeats."""
