@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from tonnage.algebra import Number, ceil_div, largest, maximum, total, where
@@ -115,11 +116,10 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
         temporaries=step_temporaries(setting, ledger, held),
         stepped=True,
     )
+    everything = _with_side_pools((*moments, step))
     return StageMemory(
         stage=ledger.stage.index,
-        instants=tuple(
-            _instant(setting, held, moment, buffers, fixed) for moment in (*moments, step)
-        ),
+        instants=tuple(_instant(setting, held, moment, buffers, fixed) for moment in everything),
     )
 
 
@@ -146,6 +146,19 @@ class _Moment:
     temporaries: Number = 0
     stranded: Number = 0
     stepped: bool = False
+
+
+def _with_side_pools(moments: tuple[_Moment, ...]) -> tuple[_Moment, ...]:
+    """Gathers and reductions run on streams of their own.
+
+    The allocator has a pool for each stream, and what one of them has freed serves no other: at
+    every instant the reserve holds as much for them as they ever need.
+    """
+    most = largest(moment.whole for moment in moments)
+    return tuple(
+        dataclasses.replace(moment, stranded=moment.stranded + most - moment.whole)
+        for moment in moments
+    )
 
 
 def _instant(
