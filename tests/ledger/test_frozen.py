@@ -8,6 +8,7 @@ import pytest
 
 from tests.plan.strategies import DENSE, GPT, MIXTURE, cluster
 from tonnage.arch import Architecture
+from tonnage.estimation import estimate
 from tonnage.ledger import StageLedger, parameters, sequence_flops, stage_ledgers
 from tonnage.ledger.flops import ModelFlops
 from tonnage.memory.activations import kept_by_chunk
@@ -73,6 +74,17 @@ def test_below_the_first_part_that_trains_nothing_is_kept() -> None:
     head = 2 * 64 * 64 * 1000
     forward = flops(run(freeze=("embedding", "layers", "head"))).model
     assert flops(resolved).model - forward == head
+
+
+@pytest.mark.parametrize("runtime", ["megatron", "fsdp2", "accelerate", "ddp", "deepspeed"])
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_a_frozen_trunk_is_weighed_under_every_stack(runtime: str, recompute: Any) -> None:
+    frozen: dict[str, Any] = {"freeze": ("embedding", "layers"), "recompute": recompute}
+    whole = {"runtime": runtime, "recompute": recompute, "seq": 64}
+    answers = [estimate(DENSE, Plan(**plan), cluster(2)) for plan in ({**whole, **frozen}, whole)]
+    trunk, full = (answer.memory.peak_bytes.allocated for answer in answers)
+    assert trunk < full
+    assert answers[0].step.seconds < answers[1].step.seconds
 
 
 def test_frozen_experts_have_no_gradients_and_routers_still_do() -> None:

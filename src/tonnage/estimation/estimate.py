@@ -299,6 +299,8 @@ def _assumptions(resolved: Resolved, cluster: Cluster, limits: Limits) -> tuple[
     ]
     if setting.architecture.is_moe and setting.plan.moe_imbalance == 1.0:
         notes.append("tokens are spread evenly over the experts")
+    if setting.plan.packing and setting.plan.document is None:
+        notes.append("document not given: packed documents may be as long as the sequence")
     if setting.plan.iteration == "steady":
         notes.append(
             "a later step: optimizer states exist (the first step has none before its end)"

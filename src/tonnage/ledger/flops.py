@@ -60,7 +60,8 @@ def sequence_flops(setting: Setting, stages: tuple[Stage, ...], *, causal: bool)
         backward = total(op.flops_backward for op in operations)
         model = model + counts[layer] * (forward_flops(operations) + backward)
         extra = extra + counts[layer] * recomputed_flops(setting, operations)
-        extra = extra + again.get(layer, 0) * forward_flops(run_again(setting, operations))
+        if layer in again:
+            extra = extra + again[layer] * forward_flops(run_again(setting, operations))
     ends = (*ledger.embedding, *ledger.head)
     model = model + total(op.flops + op.flops_backward for op in ends)
     if setting.plan.reference_model:
