@@ -120,6 +120,7 @@ class Runtime:
         live_parameters: elements that the engine lets be whole at once (DeepSpeed stage 3).
         bucket_copy: replicated gradients are copied into buckets to be reduced (DDP).
         bucket_bytes: a reduction buffer of fixed size (DeepSpeed); 0: none.
+        reduce_bytes: replicated gradients that are reduced at once; 0: a layer's.
         gradient_buffer: gradients are ``persistent`` (one buffer, always there) or appear
             ``in-backward`` and go after the step.
         step_copies: copies of the gathered weights at the end of a ZeRO-1 step.
@@ -132,7 +133,8 @@ class Runtime:
         gather_buffers: persistent full-width buffers that layers gather sequence shards into.
         head_gather_buffer: the same for the head alone.
         score_buffer: a persistent buffer for the scores of unfused attention.
-        attention_mask: a boolean mask of the whole square lives with each batch.
+        attention_mask: a boolean mask of the whole square lives with each batch, unless the
+            sequence is split (at 131,072 tokens it would be 16 GiB; deduced from measurements).
         placeholder_gradients: with gradient-accumulation fusion the weight gradient goes straight
             into the fp32 buffer, and autograd gets a cached placeholder for each distinct shape.
         weight_transposes: a narrow recipe keeps each weight's transpose too, and does not make it
@@ -220,6 +222,7 @@ class Runtime:
     live_parameters: int = 1_000_000_000
     bucket_copy: bool = False
     bucket_bytes: int = 0
+    reduce_bytes: int = 0
     gradient_buffer: Literal["persistent", "in-backward"] = "in-backward"
     step_copies: int = 0
     optimizer_step: Literal["foreach", "fused"] = "foreach"
