@@ -167,21 +167,9 @@ RULES: tuple[Rule, ...] = (
         recompute="selective",
         recompute_modules=("outputs",),
     ),
-<<<<<<< HEAD
-    rule(
-        "recompute",
-        r"selective layer( \(every 2nd\))?",
-        recompute="selective",
-        recompute_modules=("every-second-layer",),
-    ),
     rule("recompute", r"fsdp activation_checkpointing_policy block|, toml default|sac"),
     rule("recompute", r"selective", recompute="selective"),
     rule("recompute", r"core_attn|attention core"),
-=======
-    _rule("recompute", r"fsdp activation_checkpointing_policy block|, toml default|sac"),
-    _rule("recompute", r"selective", recompute="selective"),
-    _rule("recompute", r"core_attn|attention core"),
->>>>>>> main
     # Attention.
     rule("attention", r"local / (auto|unfused)", attention="eager"),
     rule("attention", r"unfused|eager", attention="eager"),
@@ -201,18 +189,10 @@ RULES: tuple[Rule, ...] = (
     rule("quant", r"gptq (4-bit|int4)", lora_base="gptq4-g128"),
     *OPTIONS,
     # torchtitan's pipelines.
-<<<<<<< HEAD
     rule("extra", r"(pp schedule )?interleaved 1f1b", vpp=2),
     rule("extra", r"(pp schedule )?1f1b"),
     rule("extra", r"local batch (?P<local_batch>\d+) split into microbatches \([^)]*\)"),
     rule("extra", r"local batch (?P<local_batch>\d+) \(microbatch assumed \d+\)"),
-    rule("extra", r"asynctp"),
-=======
-    _rule("extra", r"(pp schedule )?interleaved 1f1b", vpp=2),
-    _rule("extra", r"(pp schedule )?1f1b"),
-    _rule("extra", r"local batch (?P<local_batch>\d+) split into microbatches \([^)]*\)"),
-    _rule("extra", r"local batch (?P<local_batch>\d+) \(microbatch assumed \d+\)"),
->>>>>>> main
     # Acceleration frameworks of fms-hf-tuning.
     rule(
         "extra",
