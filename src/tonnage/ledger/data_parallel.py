@@ -5,8 +5,8 @@ from __future__ import annotations
 from tonnage.algebra import Number, total
 from tonnage.dtype import dtype
 from tonnage.ledger.model import StageLedger
-from tonnage.ledger.operation import Collective
-from tonnage.ledger.piece import trained_numel, weight_sums, whole_numel
+from tonnage.ledger.operation import Collective, Weight
+from tonnage.ledger.piece import Size, trained_numel, weight_sums
 from tonnage.plan import Setting
 
 AXES = {"dense": "dp_cp", "expert": "edp"}
@@ -32,12 +32,9 @@ def data_parallel_collectives(
     """
     exchanges: list[tuple[Collective, Number]] = []
     for group, axis in AXES.items():
-        trained = _numel(setting, ledger, group, trains=True)
+        trained = _sum(setting, ledger, group, trained_numel)
         gradient = dtype(setting.precision.reduction).storage(trained)
-        # Stage 3 moves what the products read, the others what is stored.
-        moved = setting.precision.compute if setting.zero >= 2 else setting.precision.weights
-        every = _numel(setting, ledger, group, trains=setting.zero < 3)
-        gathered = dtype(moved).storage(every)
+        gathered = _sum(setting, ledger, group, _gathered)
         exchanges.extend(_exchange(setting, axis, gradient, gathered))
     return tuple(exchanges)
 
@@ -62,11 +59,24 @@ def _exchange(
     return exchanges
 
 
-def _numel(setting: Setting, ledger: StageLedger, group: str, *, trains: bool) -> Number:
-    size = trained_numel if trains else whole_numel
+def _sum(setting: Setting, ledger: StageLedger, group: str, size: Size) -> Number:
+    """A size summed over the weights of a group."""
     return total(
-        times * numel
+        times * one
         for piece, times in ledger.pieces()
-        for (owner, _), numel in weight_sums(setting, piece, size).items()
+        for (owner, _), one in weight_sums(setting, piece, size).items()
         if owner == group
     )
+
+
+def _gathered(setting: Setting, weight: Weight) -> Number:
+    """Bytes of one parameter that is gathered: at stage 3 those that do not train as well.
+
+    Stage 3 moves what the products read, the others what is stored.
+    """
+    if not weight.trains and setting.zero < 3:
+        return 0
+    recipe = setting.precision
+    moved = recipe.compute if setting.zero >= 2 else recipe.weights
+    narrow = recipe.quantized if setting.plan.fp8_param_gather and weight.narrow else None
+    return dtype(narrow or moved).storage(weight.numel)
