@@ -11,7 +11,7 @@ from tonnage.search.evaluate import evaluate, plan_of
 
 
 @given(groups())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_a_plan_in_a_group_weighs_what_it_weighs_alone(case: Case) -> None:
     architecture, group, cluster = case
     found = evaluate(architecture, group, cluster)

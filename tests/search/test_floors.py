@@ -14,7 +14,7 @@ from tonnage.search.floors import memory_floor, seconds_floor
 
 
 @given(groups())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_floors_are_never_above_the_truth(case: Case) -> None:
     architecture, group, cluster = case
     found = evaluate(architecture, group, cluster)

@@ -10,9 +10,10 @@ import pytest
 from tests.plan.strategies import DEEPSEEK, DENSE, cluster
 from tests.search.groups import grouped
 from tonnage.arch import Architecture
+from tonnage.estimation import estimate
 from tonnage.plan import Plan, resolve
 from tonnage.search import parts
-from tonnage.search.evaluate import evaluate
+from tonnage.search.evaluate import evaluate, plan_of
 from tonnage.search.group import Group, Weighed
 from tonnage.search.parts import CHUNK, prepare, table_of
 from tonnage.search.table import DECIDING
@@ -56,6 +57,21 @@ def test_pages_answer_as_one_table_does(
     assert table_of(architecture).lengths == [2]
     same(evaluate(architecture, wanted, EIGHT), alone)
     assert table_of(architecture).lengths == [2, 2]
+
+
+def test_one_row_is_a_page() -> None:
+    """All its numbers are plain, and are checked as those of one plan are."""
+    spread = group(DEEPSEEK, {"tp": 1, "ep": 4, "mbs": 2})
+    found = evaluate(DEEPSEEK, spread, EIGHT)
+    alone = estimate(DEEPSEEK, plan_of(spread, 0), EIGHT)
+    assert found.device[0] == alone.memory.peak_bytes.device
+    assert found.seconds[0] == pytest.approx(alone.step.seconds, rel=1e-12)
+
+
+def test_a_group_of_nothing_weighs_nothing() -> None:
+    one = group(DENSE, {"tp": 2})
+    none = Group(plan=one.plan, columns={n: c[:0] for n, c in one.columns.items()})
+    assert evaluate(DENSE, none, EIGHT).seconds.shape == (0,)
 
 
 def test_what_is_prepared_is_one_page() -> None:

@@ -25,8 +25,8 @@ ROUNDING = 1e-12
 def memory_floor(architecture: Architecture, group: Group, cluster: Cluster) -> NDArray[np.int64]:
     """Bytes that the tensors of the worst stage take at the least, by plan.
 
-    The states in the optimizer's step, or while layers run the states and the activations of
-    the micro-batches in flight: no gradients, buffers, logits or temporaries.
+    The states in the optimizer's step, or while layers run the states that are there and the
+    activations of the micro-batches in flight: no buffers, logits or temporaries.
 
     Raises:
         InputError, NotModelledError: as `tonnage.search.evaluate.evaluate`.
@@ -41,9 +41,11 @@ def memory_floor(architecture: Architecture, group: Group, cluster: Cluster) -> 
 def _held(setting: Setting, ledger: StageLedger) -> Number:
     own = states(setting, ledger)
     weights = own.parameters + own.master_weights
+    gradients = own.gradients - passing_gradients(setting, ledger)
+    there = gradients if setting.runtime.gradient_buffer == "persistent" else 0
     steady = own.optimizer_states if setting.plan.iteration == "steady" else 0
-    stepping = own.gradients - passing_gradients(setting, ledger) + own.optimizer_states
-    return weights + maximum(stepping, live_activations(setting, ledger) + steady)
+    running = live_activations(setting, ledger) + there + steady
+    return weights + maximum(gradients + own.optimizer_states, running)
 
 
 def seconds_floor(

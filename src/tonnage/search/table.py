@@ -38,6 +38,9 @@ OUTSIDE: Final = (
 """Fields of a plan that no rule of a single piece reads: those that lay out the pipeline, group
 its layers or count its steps, and the numbers, which a rule takes from the setting."""
 
+SHEETS: Final = 64
+"""Choices whose answers are kept: a few megabytes each for a model with experts."""
+
 BLANK: Final = Plan()
 
 Name: TypeAlias = Layer | str
@@ -84,8 +87,10 @@ class Table:
         names = ("runtime", "precision", "optimizer", "sp", "zero", "device", "causal")
         key = (plan, *(getattr(setting, name) for name in names))
         if key not in self._sheets:
-            shared = dataclasses.replace(setting, plan=plan, dp=1, shard=1, grad_acc=1)
+            shared = dataclasses.replace(setting, plan=plan, shard=1, grad_acc=1)
             self._sheets[key] = Sheet(self, shared)
+            if len(self._sheets) > SHEETS:
+                del self._sheets[next(iter(self._sheets))]
         return self._sheets[key]
 
     def _find(self, wanted: Column) -> NDArray[np.intp]:
@@ -148,7 +153,9 @@ class Sheet:
         """A piece on every page."""
         pages = self._table.pages
         for page in pages[len(self._settings) :]:
-            self._settings.append(self._setting.columns(**page))
+            # No rule reads replicas, but the grid that it takes its axes from must be whole.
+            dp = page["ep"] * page["etp"]
+            self._settings.append(self._setting.columns(**page, dp=dp))
         held = self.pieces.setdefault(name, [])
         held += [_operations(setting, name) for setting in self._settings[len(held) :]]
         return held
@@ -234,7 +241,7 @@ def _operations(setting: Setting, name: Name) -> Operations:
 
 def single(column: Number) -> Number:
     """A column that is the same everywhere as one number."""
-    if is_array(column) and (column == column[0]).all():
+    if is_array(column) and column.size and (column == column[0]).all():
         return column[0].item()
     return column
 
