@@ -67,6 +67,16 @@ def test_a_file_becomes_an_estimate_once_what_it_lacks_is_given(path: Path) -> N
     assert answer.memory.peak_bytes.device > 2**30
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_file_is_recognised(path: Path) -> None:
+    launch = read(path)
+    if launch is not None:
+        folder = path.parent.name
+        kind = {"accelerate-trl": "accelerate", "fsdp-axolotl": "deepspeed"}.get(folder, folder)
+        kinds = (kind, "accelerate", "deepspeed") if kind == "ms-swift" else (kind,)
+        assert set(kinds) & set(launch.kind.split(" + "))
+
+
 def test_most_keys_of_these_files_are_understood() -> None:
     launches = [launch for path in FILES if (launch := read(path)) is not None]
     known = sum(len(launch.used) + len(launch.ignored) for launch in launches)

@@ -124,8 +124,12 @@ def note_checkpoint(fields: Fields, name: str | None) -> None:
         fields.note(f"{name}: a base of 4 bits, by its name")
 
 
-def read_model(fields: Fields) -> Run:
+def read_model(fields: Fields, *, dropout: float = 0.0) -> Run:
     """Model, formats and adapters by the keys of TRL and of example scripts.
+
+    Args:
+        fields: the file.
+        dropout: of adapters, where none is named.
 
     Raises:
         InputError: a key has no value of its type.
@@ -135,7 +139,7 @@ def read_model(fields: Fields) -> Run:
     if fields.flag("use_flash_attention_2", "use_flash_attn", "flash_attn"):
         plan.setdefault("attention_version", 2)
     if _adapts(fields):
-        plan.update(_adapters(fields, name))
+        plan.update(_adapters(fields, name, dropout))
     stored = read_stored(
         fields, "dtype", "torch_dtype", "model_init_kwargs.dtype", "model_init_kwargs.torch_dtype"
     )
@@ -152,7 +156,7 @@ def _adapts(fields: Fields) -> bool:
     return any(given) if given else any(fields.has(path) for path in _RANK)
 
 
-def _adapters(fields: Fields, name: str | None) -> dict[str, object]:
+def _adapters(fields: Fields, name: str | None, usual: float) -> dict[str, object]:
     rank = fields.whole(*_RANK, least=1) or 16
     four = fields.flag("load_in_4bit", "use_4bit_quantization", "quantization_config.load_in_4bit")
     eight = fields.flag("load_in_8bit", "use_8bit_quantization", "quantization_config.load_in_8bit")
@@ -170,15 +174,14 @@ def _adapters(fields: Fields, name: str | None) -> dict[str, object]:
         *("lora_target_modules", "target_modules", "peft_config.target_modules"),
         "lora_config.target_modules",
     )
+    dropout = fields.number("lora_dropout", "peft_config.lora_dropout", "lora_config.lora_dropout")
     saved = ("lora_modules_to_save", "modules_to_save", "peft_config.modules_to_save")
     return adapter_plan(
         fields,
         rank=rank,
         targets=fields.words(*paths),
         target_path=paths[0],
-        dropout=fields.number(
-            "lora_dropout", "peft_config.lora_dropout", "lora_config.lora_dropout"
-        ),
+        dropout=usual if dropout is None else dropout,
         saved=fields.words(*saved),
         saved_path=saved[0],
         base=base or prequantised(name),

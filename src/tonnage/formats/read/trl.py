@@ -58,7 +58,7 @@ def parts(document: Document) -> tuple[Part, ...]:
     fields = Fields(document.values)
     method = _method(fields)
     beside = referred(document, fields, "deepspeed")
-    run, _ = overlay(read_arguments(fields), read_model(fields))
+    run, _ = overlay(read_arguments(fields), read_model(fields, dropout=0.05))
     run = run.filled(seq=fields.whole("max_length", "max_seq_length", "max_seq_len", least=1))
     if method in _PREFERENCES:
         pairs = preference(fields, "trainer", method, run.plan, reference=method in ("dpo", "kto"))
