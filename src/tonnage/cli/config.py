@@ -113,6 +113,20 @@ class Configured:
             raise _lacks(self.launch, "number of devices", f"--gpus 8x{device or 'DEVICE'}")
         return dataclasses.replace(flags, gpus=text).read()
 
+    def settled(self, cluster: Cluster) -> Plan:
+        """The plan on its cluster, with a micro-batch no larger than a rank's share.
+
+        Args:
+            cluster: where it runs.
+        """
+        plan, replicas = self.plan, cluster.gpus // (self.plan.tp * self.plan.pp * self.plan.cp)
+        if not self.launch.shrinks or plan.gbs is None or not replicas:
+            return plan
+        share = plan.gbs // replicas
+        if plan.gbs % replicas or not 0 < share < plan.mbs:
+            return plan
+        return dataclasses.replace(plan, mbs=share)
+
     def limits(self, limits: Limits) -> Limits:
         """The limits of the flags, with the length of the run that the file says."""
         if limits.tokens is not None or limits.steps is not None:

@@ -150,11 +150,12 @@ def _from_launch(
         vocab=vocab is not None,
         gpus=count_of(cluster.gpus),
     )
+    where = configured.cluster(cluster)
     return Run(
-        cluster=configured.cluster(cluster),
+        cluster=where,
         limits=configured.limits(limits.read()),
         architecture=_with_vocabulary(configured.architecture(), vocab),
-        plan=configured.plan,
+        plan=configured.settled(where),
         configured=configured,
     )
 

@@ -137,7 +137,9 @@ def _gpus(launcher: Sequence[str], script: Script) -> int | None:
 
 def _first(values: Mapping[str, object], names: Sequence[str]) -> int | None:
     for name in names:
-        text = str(values.get(name, ""))
+        value = values.get(name, "")
+        # What follows a launcher's last option is the program, not a second value.
+        text = str(value[0] if isinstance(value, list) and value else value)
         if text.isascii() and text.isdigit() and 0 < int(text[:9]) < 10**7:
             return int(text)
     return None

@@ -38,6 +38,7 @@ class Draft:
         self.device: str | None = None
         self.tokens: int | None = None
         self.steps: int | None = None
+        self.shrinks = False
         self._origins: dict[str, tuple[str, ...]] = {}
         self._habits: dict[str, str] = {}
         self._lacks: list[str] = []
@@ -99,6 +100,7 @@ class Draft:
             steps=self.steps,
             notes=tuple(self.fields.notes),
             lacks=tuple(self._lacks),
+            shrinks=self.shrinks,
             **self.fields.account(),
         )
 

@@ -28,6 +28,7 @@ class Launch:
         notes: what was assumed in reading, in sentences.
         lacks: what the tool needs, the file does not say and no default fills: ``model``,
             ``vocab`` (that of the architecture is then a stand-in), or fields of a plan.
+        shrinks: the tool lowers the micro-batch where a rank's share of the global batch is less.
     """
 
     kind: str
@@ -43,6 +44,7 @@ class Launch:
     not_understood: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
+    shrinks: bool = False
 
     def require(self, given: Collection[str]) -> None:
         """Insist that what the file lacks is given beside it.

@@ -111,10 +111,10 @@ def find(name: str, flavor: str) -> Architecture | None:
         return _llama4(published, chunked=flavor.lower().endswith("_irope"))
     if published is not None:
         return load(published)
-    debug = _DEBUG.get("qwen3 moe" if (name, plain) == ("qwen3", "debugmodel_moe") else name)
+    debug = _DEBUG.get(f"{name} moe" if plain == "debugmodel_moe" else name)
     if not plain.startswith("debugmodel") or debug is None:
         return None
-    return read_config(debug, name=f"{name} {flavor}", source="torchtitan")
+    return read_config(debug, name=f"{name}-{flavor}", source="torchtitan")
 
 
 def _llama4(published: str | None, *, chunked: bool) -> Architecture:
@@ -129,4 +129,4 @@ def _llama4(published: str | None, *, chunked: bool) -> Architecture:
         turned = {"no_rope_layers": [1] * int(text["num_hidden_layers"])}
         text.update(turned, attention_chunk_size=None, use_qk_norm=False)
         text.pop("layer_types", None)
-    return read_config(text, name=published or "llama4 debugmodel", source="torchtitan")
+    return read_config(text, name=published or "llama4-debugmodel", source="torchtitan")

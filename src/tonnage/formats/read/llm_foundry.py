@@ -88,6 +88,7 @@ def read(document: Document) -> Launch:
     if not document.any(f"{at}train_loader", f"{at}global_train_batch_size", f"{at}max_duration"):
         raise not_a_launch(document, "it evaluates models")
     draft = Draft("llm-foundry", fields, "composer")
+    draft.shrinks = True
     _read_batch(draft, at)
     _read_engine(draft, at)
     _read_model(document, draft, at)

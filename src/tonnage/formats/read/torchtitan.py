@@ -141,7 +141,7 @@ def _read_pipeline(draft: Draft) -> None:
     name, chunks = _SCHEDULES.get(schedule, (schedule, 1))
     layers = len(draft.architecture.layers) if draft.architecture else 0
     if each is not None and layers:
-        chunks = max(-(-(layers + 2) // (pp * each)), 1)
+        chunks = max(-(-(layers + 2) // each) // pp, 1)
     draft.put("schedule", name, *names)
     if chunks > 1:
         draft.put("vpp", chunks, f"{here}layers_per_stage", *names)

@@ -44,8 +44,9 @@ def _model(told: Told) -> Section:
             if _same(told.architecture, find(name, flavor)):
                 return {"name": name, "flavor": flavor.upper() if name != "llama4" else flavor}
     for name in PUBLISHED:
-        if _same(told.architecture, find(name, "debugmodel")):
-            return {"name": name, "flavor": "debugmodel"}
+        for flavor in ("debugmodel", "debugmodel_moe"):
+            if _same(told.architecture, find(name, flavor)):
+                return {"name": name, "flavor": flavor}
     told.warn(
         f"torchtitan has no {told.architecture.name}: llama3 8B stands in its place, "
         "to be replaced by a flavor of your own"
@@ -85,6 +86,8 @@ def _parallelism(told: Told) -> Section:
     if shard % cp:
         told.refuse("hsdp_shard", f"a multiple of cp {cp}")
     plain = plan.runtime == "ddp"
+    if not plain and shard == cp < replicas:
+        told.refuse("hsdp_shard", f"{2 * cp} and more: of one replica torchtitan shards nothing")
     section: Section = {
         "data_parallel_replicate_degree": (plan.dp or 1) if plain else replicas // shard,
         "data_parallel_shard_degree": 1 if plain else shard // cp,
@@ -119,9 +122,19 @@ def _stages(told: Told, pp: int, chunks: int) -> Section:
         "pipeline_parallel_schedule": _SCHEDULES[schedule],
         "pipeline_parallel_microbatch_size": told.plan.mbs,
     }
-    if chunks > 1:
-        section["pipeline_parallel_layers_per_stage"] = -(-(layers + 2) // (pp * chunks))
+    if chunks > 2:  # two is what an interleaved schedule gets unless it is told
+        section["pipeline_parallel_layers_per_stage"] = _layers_of_a_stage(
+            told, layers, pp * chunks
+        )
     return section
+
+
+def _layers_of_a_stage(told: Told, layers: int, stages: int) -> int:
+    """The number that torchtitan divides the layers by, the ends counted as one each."""
+    each = -(-(layers + 2) // stages)
+    if -(-(layers + 2) // each) != stages:
+        told.refuse("vpp", "1 or 2: no number of layers a stage makes so many stages")
+    return each
 
 
 def _recompute(told: Told) -> Section:
