@@ -15,6 +15,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "pp": ("pipeline-model-parallel-size",),
     "vpp": ("num-virtual-stages-per-pipeline-rank",),
     "cp": ("context-parallel-size",),
+    "cp_comm": ("cp-comm-type",),
     "ep": ("expert-model-parallel-size",),
     "etp": ("expert-tensor-parallel-size",),
     "dp": ("data-parallel-size",),
@@ -35,7 +36,19 @@ ALIASES: dict[str, tuple[str, ...]] = {
 """The long names that launch lines use: Megatron's, and the Trainer's for accumulation."""
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Parallelism": ("tp", "sp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero", "hsdp_shard"),
+    "Parallelism": (
+        "tp",
+        "sp",
+        "pp",
+        "vpp",
+        "cp",
+        "cp_comm",
+        "ep",
+        "etp",
+        "dp",
+        "zero",
+        "hsdp_shard",
+    ),
     "Batch": ("mbs", "gbs", "grad_acc", "seq", "packing", "iteration"),
     "Pipeline": (
         "schedule",

@@ -35,8 +35,7 @@ def data_parallel_collectives(
         gradient = dtype(setting.precision.reduction).storage(trained)
         # Stage 3 moves what the products read, the others what is stored.
         moved = setting.precision.compute if setting.zero >= 2 else setting.precision.weights
-        every = _numel(ledger, group, trains=setting.zero < 3)
-        gathered = dtype(moved).storage(every)
+        gathered = _gathered(setting, ledger, group, moved)
         exchanges.extend(_exchange(setting, axis, gradient, gathered))
     return tuple(exchanges)
 
@@ -59,6 +58,17 @@ def _exchange(
     else:
         exchanges.append(one("all_gather", gathered, "forward", 1))
     return exchanges
+
+
+def _gathered(setting: Setting, ledger: StageLedger, group: str, moved: str) -> Number:
+    """Bytes of the parameters that are gathered: at stage 3 those that do not train as well."""
+    narrow = setting.precision.quantized if setting.plan.fp8_param_gather else None
+    size: Number = 0
+    for weight, times in ledger.weights():
+        if weight.group == group and (weight.trains or setting.zero == 3):
+            one = dtype(narrow if narrow and weight.narrow else moved)
+            size = size + times * one.storage(weight.numel)
+    return size
 
 
 def _numel(ledger: StageLedger, group: str, *, trains: bool) -> Number:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from tonnage.algebra import Number
 from tonnage.arch import Architecture, Layer
 from tonnage.ledger.embedding import embedding
+from tonnage.ledger.frozen import frozen_weights, with_frozen
 from tonnage.ledger.head import head
 from tonnage.ledger.layer import layer_operations
+from tonnage.ledger.mtp import NO_PREDICTORS, Predictors, predictors
 from tonnage.ledger.operation import Operations, Weight, weights_of
 from tonnage.ledger.vision import vision_weights
 from tonnage.plan import PRECISIONS, Plan, Setting, Stage, optimizer
@@ -25,6 +27,7 @@ class StageLedger:
         embedding: the operations before the first layer; empty elsewhere.
         head: the operations after the last layer; empty elsewhere.
         vision: the weights of an image encoder; empty elsewhere.
+        predictors: of further tokens; none away from the head.
     """
 
     stage: Stage
@@ -32,6 +35,7 @@ class StageLedger:
     embedding: Operations
     head: Operations
     vision: tuple[Weight, ...]
+    predictors: Predictors = NO_PREDICTORS
 
     def weights(self) -> list[tuple[Weight, int]]:
         """Each distinct weight and how often the stage holds it."""
@@ -42,24 +46,43 @@ class StageLedger:
             for weight in weights_of(operations)
         ]
         ends = (*weights_of(self.embedding), *weights_of(self.head), *self.vision)
-        return held + [(weight, 1) for weight in ends]
+        further = self.predictors
+        held += [(weight, further.depth) for weight in weights_of(further.operations)]
+        return held + [(weight, 1) for weight in (*ends, *further.table)]
 
 
 def stage_ledgers(setting: Setting, stages: tuple[Stage, ...]) -> tuple[StageLedger, ...]:
     """The ledger of every stage; layers of a kind are written once and shared."""
-    kinds = {layer: layer_operations(setting, layer) for layer in setting.architecture.kinds()}
+    kinds = {
+        layer: with_frozen(setting, layer_operations(setting, layer), inside=True)
+        for layer in setting.architecture.kinds()
+    }
     apart = len(stages) > 1
-    tower = setting.architecture.vision
     return tuple(
         StageLedger(
             stage=stage,
             layers={layer: kinds[layer] for layer in stage.kinds()},
-            embedding=embedding(setting)[0] if stage.embedding else (),
-            head=head(setting, owns_tied_table=apart) if stage.head else (),
-            vision=vision_weights(setting, tower) if tower and stage.embedding else (),
+            embedding=_embedding(setting) if stage.embedding else (),
+            head=_head(setting, owns_tied_table=apart) if stage.head else (),
+            vision=_vision(setting) if stage.embedding else (),
+            predictors=predictors(setting, apart=apart) if stage.head else NO_PREDICTORS,
         )
         for stage in stages
     )
+
+
+def _embedding(setting: Setting) -> Operations:
+    return with_frozen(setting, embedding(setting)[0], inside=True)
+
+
+def _head(setting: Setting, *, owns_tied_table: bool) -> Operations:
+    found = head(setting, owns_tied_table=owns_tied_table)
+    return with_frozen(setting, found, inside=False)
+
+
+def _vision(setting: Setting) -> tuple[Weight, ...]:
+    tower = setting.architecture.vision
+    return frozen_weights(setting, vision_weights(setting, tower)) if tower else ()
 
 
 PLAIN = Runtime(

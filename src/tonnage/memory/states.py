@@ -34,24 +34,47 @@ def states(setting: Setting, ledger: StageLedger) -> States:
         return States(parameters=0, master_weights=0, gradients=0, optimizer_states=0)
     weights = ledger.weights()
     beside = total(count * _beside(setting, weight) for weight, count in weights)
+    master = sharded(setting, weights, lambda w: master_bytes(setting, w), setting.zero >= 1)
+    moments = sharded(setting, weights, lambda w: state_bytes(setting, w), setting.zero >= 1)
     return States(
         parameters=beside
-        + sharded(setting, weights, lambda w: parameter_bytes(setting, w), setting.gathers),
-        master_weights=sharded(
-            setting, weights, lambda w: master_bytes(setting, w), setting.zero >= 1
-        ),
+        + sharded(setting, weights, lambda w: parameter_bytes(setting, w), setting.gathers)
+        + reference_bytes(setting, weights),
+        master_weights=device_share(setting, master),
         gradients=gradients(setting, weights),
-        optimizer_states=sharded(
-            setting, weights, lambda w: state_bytes(setting, w), setting.zero >= 1
-        ),
+        optimizer_states=device_share(setting, moments),
     )
+
+
+def device_share(setting: Setting, size: Number) -> Number:
+    """The part of the optimizer's states that is not held in host memory."""
+    kept = 1000 - round(1000 * setting.plan.offload_optimizer)
+    return size if kept == 1000 else size * kept // 1000
+
+
+def reference_bytes(setting: Setting, weights: list[tuple[Weight, int]]) -> Number:
+    """A frozen copy of all weights, in the recipe's format and sharded as they are.
+
+    Adapters need none: without them their base is the reference.
+    """
+    if not setting.plan.reference_model or not setting.trains_base:
+        return 0
+    one = dtype(setting.precision.weights)
+    return sharded(setting, weights, lambda w: one.storage(w.numel), setting.gathers)
 
 
 def gradients(setting: Setting, weights: list[tuple[Weight, int]]) -> Number:
     """Gradients of some weights once they are reduced."""
     if setting.plan.optimizer_in_backward or setting.plan.offload_parameters:
         return 0
+    if setting.plan.offload_optimizer and _gathers_on_host(setting):
+        return 0
     return sharded(setting, weights, lambda w: gradient_bytes(setting, w), setting.zero >= 2)
+
+
+def _gathers_on_host(setting: Setting) -> bool:
+    """Whether reduced gradients leave for the host (ZeRO-Offload, arXiv 2101.06840)."""
+    return setting.runtime.sharding == "partitioned" and setting.zero >= 2
 
 
 def gradient_bytes(setting: Setting, weight: Weight) -> Number:
@@ -121,17 +144,20 @@ def sharded(
 def parameter_bytes(setting: Setting, weight: Weight) -> Number:
     """Storage of one weight, with the narrow copies that FP8 and FP4 recipes keep of it.
 
-    A narrow recipe caches the quantised weight and its transpose over the micro-batches
-    (Transformer Engine). A frozen base may be stored in 4 or 8 bits (QLoRA).
+    A narrow recipe caches the quantised weight and, for devices whose narrow products read
+    both operands by rows, its transpose over the micro-batches (Transformer Engine); with
+    ``fp8_param_gather`` there is no wide weight beside them. A frozen base may be stored in 4 or
+    8 bits (QLoRA).
     """
     recipe, base = setting.precision, setting.plan.lora_base
     if base is not None and weight.base and not weight.trains:
         return stored(base, weight).packed
-    stored_bytes = copies(setting, weight) * dtype(weight.format or recipe.weights).storage(
-        weight.numel
-    )
+    wide = dtype(weight.format or recipe.weights).storage(weight.numel)
+    stored_bytes = copies(setting, weight) * wide
     if recipe.quantized and weight.narrow and not recipe.dynamic:
-        stored_bytes = stored_bytes + 2 * dtype(recipe.quantized).storage(weight.numel)
+        kept = 2 if setting.runtime.weight_transposes else 1
+        narrow = kept * dtype(recipe.quantized).storage(weight.numel)
+        return narrow if setting.plan.fp8_param_gather else stored_bytes + narrow
     return stored_bytes
 
 

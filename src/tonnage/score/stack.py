@@ -82,11 +82,42 @@ def settled(row: Row, words: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
     _name_base(fields)
     if runtime == "deepspeed" and fields.get("zero") == 0:
         fields["zero"] = 2
+    if fields.pop("grouped", False) and runtime.startswith("megatron"):
+        habits.setdefault("linear_workspaces", GROUPED_WORKSPACES)
+    _select(row, fields)
+    _bridge(fields, habits)
     if runtime == "fsdp2" and row.count("layers") % row.count("pp", 1):
         fields.update(account_for_embedding=True, account_for_loss=True)
     if "mistral" in row.text("model") and "transformers 4.45" in row.text("fw_version"):
         habits["repeat_kv"] = "true"
     return fields, habits
+
+
+GROUPED_WORKSPACES = "5"
+"""Transformer Engine's, once grouped products have run on four streams of their own."""
+
+MODULES = ("core_attn", "mlp", "moe", "moe_act", "layernorm", "mla_up_proj")
+"""Megatron's names of what selective recomputation repeats."""
+
+
+def _select(row: Row, fields: dict[str, Any]) -> None:
+    """The modules that a list names, and those that MindSpeed has options of their own for."""
+    words = re.findall(r"[a-z_]+", row.text("recompute"))
+    chosen = [name for name in MODULES if name in words] if fields.pop("selected", False) else []
+    chosen.extend(fields.pop("drops", ()))
+    if chosen and fields.get("recompute", "none") in ("none", "selective"):
+        fields.update(recompute="selective", recompute_modules=tuple(chosen))
+
+
+def _bridge(fields: dict[str, Any], habits: dict[str, str]) -> None:
+    """What the performance recipes of Megatron-Bridge and NeMo take for granted."""
+    if not fields.pop("narrow_gather", False):
+        return
+    fields.setdefault("gradients_dtype", "bf16")
+    fields.setdefault("reduction_dtype", "bf16")
+    if fields.get("precision", "").startswith("fp8"):
+        fields.setdefault("fp8_param_gather", True)
+        habits.setdefault("weight_transposes", "false")
 
 
 def _engine(row: Row, runtime: str) -> str:

@@ -11,6 +11,7 @@ from tonnage.cluster import Cluster
 from tonnage.dtype import dtype
 from tonnage.ledger import Operations, StageLedger
 from tonnage.ledger.flops import layers_recomputed
+from tonnage.ledger.frozen import reaches_layers
 from tonnage.ledger.layer import recomputed_modules
 from tonnage.plan import Setting
 from tonnage.timing.kernel import Rates, forward_seconds
@@ -102,10 +103,12 @@ def stage_time(
     passes = _passes(setting, ledger, layers)
     ends = (*ledger.embedding, *ledger.head)
     outer = _times(setting, ends, cluster, rate, layer=False)
-    passes += [("forward", 1, outer.forward), ("backward", 1, outer.backward)]
+    ahead = 2 if setting.plan.reference_model else 1
+    passes += [("forward", ahead, outer.forward), ("backward", 1, outer.backward)]
     if ledger.head:
         loss = Pass(compute=loss_seconds(setting, rate), exposed={}, host=0.0)
         passes.append(("backward", 1, loss))
+    passes += _further(setting, ledger, cluster, rate)
     passes.append(("backward", 1, _accumulation(setting, ledger, rate)))
     sends = pipeline_traffic(setting, ledger)
     sent = exposed_seconds(setting, sends, cluster)
@@ -131,6 +134,19 @@ def stage_time(
     )
 
 
+def _further(
+    setting: Setting, ledger: StageLedger, cluster: Cluster, rate: Rates
+) -> list[tuple[str, Number, Pass]]:
+    """The passes of the predictors of further tokens, each with a loss of its own."""
+    found = ledger.predictors
+    if not found.depth:
+        return []
+    once = _times(setting, found.operations, cluster, rate, layer=True)
+    loss = Pass(compute=loss_seconds(setting, rate), exposed={}, host=0.0)
+    passes = [("forward", found.depth, once.forward), ("backward", found.depth, once.backward)]
+    return [*passes, ("backward", found.depth, loss)]
+
+
 def _accumulation(setting: Setting, ledger: StageLedger, rate: Rates) -> Pass:
     """Adding a micro-batch's gradients to a second buffer in another format, where there is one."""
     recipe = setting.precision
@@ -149,8 +165,12 @@ def _passes(
     passes: list[tuple[str, Number, Pass]] = []
     for layer, count in ledger.stage.kinds().items():
         time = layers[layer]
-        passes += [("forward", count, time.forward), ("backward", count, time.backward)]
-        passes.append(("recompute", again.get(layer, 0), time.forward))
+        passes.append(("forward", count, time.forward))
+        if setting.plan.reference_model:
+            passes.append(("forward", count, time.forward))
+        if reaches_layers(setting):
+            passes.append(("backward", count, time.backward))
+            passes.append(("recompute", again.get(layer, 0), time.forward))
     return passes
 
 
@@ -160,6 +180,9 @@ def _traffic(setting: Setting, ledger: StageLedger) -> list[Traffic]:
     counts = ledger.stage.kinds()
     ends = (*ledger.embedding, *ledger.head)
     found = layer_traffic(setting, ends, setting.grad_acc, rebuilt=False)
+    more = ledger.predictors
+    times = more.depth * setting.grad_acc
+    found += layer_traffic(setting, more.operations, times, rebuilt=False)
     for layer, operations in ledger.layers.items():
         repeated = again.get(layer, 0)
         for count, rebuilt in ((counts[layer] - repeated, False), (repeated, True)):
