@@ -6,7 +6,7 @@ Sources: TRL, ``trainer/model_config.py``; the example scripts of transformers
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tonnage.errors import NotModelledError
 from tonnage.formats.hugging_face.adapters import read_saved, read_targets
@@ -195,25 +195,25 @@ def refuse_dora(fields: Fields, *paths: str) -> None:
             fields.leave(path, "weighed as plain LoRA: DoRA's magnitudes and norms are left out")
 
 
-def preference(
-    fields: Fields, path: str, method: str, plan: Mapping[str, object], *, reference: bool = True
-) -> int:
-    """Sequences of a sample in a preference method, with what is left out said.
+def preference(fields: Fields, path: str, method: str, *, reference: bool = True) -> Run:
+    """A preference method: pairs of answers, and a reference model beside the one that trains.
 
     Args:
         fields: the file.
         path: the key that names the method.
         method: its name.
-        plan: what the file says of the plan; with adapters the reference is the base itself.
-        reference: the method holds a frozen copy beside the model.
+        reference: the method holds a frozen copy of the model, or runs the base of its adapters.
     """
     pairs = 1 if method == "kto" else 2
     if pairs == 2:
         fields.note(f"{path} {method}: a pair of answers is two sequences of a micro-batch")
-    if reference:
-        held = "is the base itself" if plan.get("lora_rank") else "holds its own weights, left out"
-        fields.note(f"{path} {method}: the reference model {held}; its forward pass is not timed")
-    return pairs
+    if not reference:
+        return Run(sequences=pairs)
+    fields.note(
+        f"{path} {method}: a frozen reference model runs forward beside the one that trains"
+    )
+    fields.says("reference_model", path)
+    return Run(sequences=pairs, plan={"reference_model": True})
 
 
 ROLLOUTS = frozenset(

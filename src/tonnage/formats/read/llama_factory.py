@@ -73,7 +73,7 @@ def parts(document: Document) -> tuple[Part, ...]:
     if method in ("dpo", "kto"):
         loss = (fields.word("pref_loss") or "sigmoid").lower()
         held = loss not in ("orpo", "simpo")
-        run = run.filled(sequences=preference(fields, "stage", method, run.plan, reference=held))
+        run, _ = overlay(run, preference(fields, "stage", method, reference=held))
     refuse_dora(fields, "use_dora")
     for path, why in _LEFT.items():
         if fields.flag(path) if fields.peek(path) not in ("convert", "load") else True:

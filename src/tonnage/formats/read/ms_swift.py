@@ -86,9 +86,7 @@ def parts(document: Document) -> tuple[Part, ...]:
     run, _ = overlay(_arguments(fields), _own(fields))
     if method:
         held = method in ("dpo", "kto")
-        run = run.filled(
-            sequences=preference(fields, "rlhf_type", method, run.plan, reference=held)
-        )
+        run, _ = overlay(run, preference(fields, "rlhf_type", method, reference=held))
     refuse_dora(fields, "use_dora")
     for path, why in _LEFT.items():
         off = fields.peek(path) in (None, False, 0, 1, "", 1.0) and fields.peek(path) is not True

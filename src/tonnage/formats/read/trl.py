@@ -61,8 +61,8 @@ def parts(document: Document) -> tuple[Part, ...]:
     run, _ = overlay(read_arguments(fields), read_model(fields, dropout=0.05))
     run = run.filled(seq=fields.whole("max_length", "max_seq_length", "max_seq_len", least=1))
     if method in _PREFERENCES:
-        pairs = preference(fields, "trainer", method, run.plan, reference=method in ("dpo", "kto"))
-        run = run.filled(sequences=pairs)
+        held = preference(fields, "trainer", method, reference=method in ("dpo", "kto"))
+        run, _ = overlay(run, held)
     refuse_dora(fields, "use_dora")
     on = switched(fields, packing="packing", offload_activations="activation_offloading")
     run, _ = overlay(run, Run(plan=on))
