@@ -30,7 +30,7 @@ USUAL = Run(mixed="bf16", loaded="fp32", samples=8, grad_acc=1, seq=1024, recomp
 
 _MARKS = (
     *("dataset_name", "dataset_mixer", "dataset_mixture", "use_peft", "lora_r", "packing"),
-    *("max_seq_length", "max_prompt_length", "num_generations", "dataset_text_field"),
+    *("max_prompt_length", "num_generations", "dataset_text_field"),
     *("max_completion_length", "bnb_4bit_quant_type", "precompute_ref_log_probs"),
 )
 _TRAINS = (
