@@ -272,7 +272,7 @@ def test_what_is_not_modelled_is_left_out_and_said() -> None:
     ("options", "lacks"),
     [
         ({"--encoder-num-layers": 6}, "model"),
-        ({"--hybrid-override-pattern": "M*M-"}, "model"),
+        ({"--hybrid-attention-ratio": 0.1}, "model"),
         ({"--tokenizer-model": "$HOME/tokenizer.model"}, "vocab"),
         ({"--seq-length": "$SEQ"}, "seq"),
     ],
@@ -302,3 +302,11 @@ def test_latent_attention_has_no_kv_channels() -> None:
     launch = as_yaml({**DEEPSEEK, **MLA, "--num-layers": 4, "--kv-channels": 128})
     assert launch.architecture is not None
     assert isinstance(launch.architecture.layers[0].mixer, LatentAttention)
+
+
+def test_a_pattern_of_letters_is_a_hybrid() -> None:
+    launch = as_yaml({**LLAMA, "--hybrid-layer-pattern": "M-M*-/MM", "--swiglu": True})
+    assert launch.architecture is not None
+    kinds = [type(layer.mixer or layer.mlp).__name__ for layer in launch.architecture.layers]
+    assert kinds == ["Mamba2", "MLP", "Mamba2", "Attention", "MLP"]
+    assert not launch.architecture.tied_embeddings

@@ -5,34 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tonnage.formats.draft import Draft
+from tonnage.formats.hugging_face.adapters import read_targets
 from tonnage.plan import LoraTarget
 
-TARGETS: dict[str, tuple[LoraTarget, ...]] = {
-    "q_proj": ("q_proj",),
-    "k_proj": ("k_proj",),
-    "v_proj": ("v_proj",),
-    "o_proj": ("o_proj",),
-    "q": ("q_proj",),
-    "k": ("k_proj",),
-    "v": ("v_proj",),
-    "o": ("o_proj",),
-    "query": ("q_proj",),
-    "key": ("k_proj",),
-    "value": ("v_proj",),
-    "output_proj": ("o_proj",),
-    "out_proj": ("o_proj",),
-    "gate_proj": ("gate_proj",),
-    "up_proj": ("up_proj",),
-    "down_proj": ("down_proj",),
-    "w1": ("gate_proj",),
-    "w2": ("down_proj",),
-    "w3": ("up_proj",),
-    "fc1": ("gate_proj", "up_proj"),
-    "fc2": ("down_proj",),
-    "query_key_value": ("qkv_proj",),
-    "qkv_proj": ("qkv_proj",),
-    "Wqkv": ("qkv_proj",),
-    "c_attn": ("qkv_proj",),
+FUSED: dict[str, tuple[LoraTarget, ...]] = {
     "linear_qkv": ("qkv_proj",),
     "linear_proj": ("o_proj",),
     "linear_fc1": ("gate_proj", "up_proj"),
@@ -42,25 +18,16 @@ TARGETS: dict[str, tuple[LoraTarget, ...]] = {
     "mlp_fc1": ("gate_proj", "up_proj"),
     "mlp_fc2": ("down_proj",),
     "attention": ("qkv_proj", "o_proj"),
-    "mlp": ("gate_proj", "up_proj", "down_proj"),
-    "lm_head": ("lm_head",),
-    "all-linear": ("all",),
-    "all": ("all",),
 }
-"""Linear layers by the names of PEFT, NeMo, Megatron-Core and the models' own classes."""
+"""Linear layers by the names of Megatron-Core and NeMo; the others are those of PEFT."""
 
 
 def targets(words: Iterable[str]) -> tuple[tuple[LoraTarget, ...], list[str]]:
     """The layers that the words name, and the words that name none."""
-    found: list[LoraTarget] = []
-    unknown = []
-    for word in words:
-        named = TARGETS.get(word) or TARGETS.get(word.split(".")[-1])
-        if named is None:
-            unknown.append(word)
-        else:
-            found.extend(named)
-    return tuple(dict.fromkeys(found)), unknown
+    words = [word.split(".")[-1] for word in words]
+    fused = [target for word in words for target in FUSED.get(word, ())]
+    rest = read_targets([word for word in words if word not in FUSED])
+    return tuple(dict.fromkeys((*fused, *rest.known))), list(rest.unknown)
 
 
 def read_peft(draft: Draft, at: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tonnage.arch import catalog, read_config
+from tonnage.arch import load, read_config
 from tonnage.arch.families.megatron import from_fields
 from tonnage.errors import InputError, NotModelledError
 from tonnage.formats.draft import Draft
 from tonnage.formats.expressions import layer_pattern, numbers_in
 from tonnage.formats.megatron_names import Names
+from tonnage.formats.model_name import catalog_name
 
 VOCABULARIES: Mapping[str, int] = {
     "gpt2bpetokenizer": 50_257,
@@ -31,8 +32,6 @@ _OTHER_MODELS = (
     ("img-h", "images"),
     ("vision-model-type", "images"),
     ("hybrid-attention-ratio", "a hybrid of Mamba and attention"),
-    ("hybrid-override-pattern", "a hybrid of Mamba and attention"),
-    ("hybrid-layer-pattern", "a hybrid of Mamba and attention"),
     ("is-hybrid-model", "a hybrid of Mamba and attention"),
 )
 
@@ -49,6 +48,8 @@ def read_shape(draft: Draft, names: Names, **over: object) -> None:
         InputError: the sizes contradict each other.
     """
     kind = next((what for name, what in _OTHER_MODELS if names.has(name)), "")
+    if "bert" in (names.fields.path(*names("vocab-file")) or "").rsplit("/", 1)[-1].lower():
+        kind = "an encoder, as BERT is"
     config = {**_config(names), **over}
     if kind or not all(
         config.get(name) for name in ("num_layers", "hidden_size", "num_attention_heads")
@@ -58,7 +59,7 @@ def read_shape(draft: Draft, names: Names, **over: object) -> None:
         draft.lack("model")
         return
     vocab, known = (
-        (config.pop("vocab_size", None), True) if "vocab_size" in over else _vocabulary(names)
+        (config.pop("vocab_size", None), True) if "vocab_size" in over else vocabulary(names)
     )
     if not known:
         draft.lack("vocab")
@@ -169,6 +170,7 @@ def _experts(names: Names, experts: int) -> dict[str, Any]:
         "moe_layer_freq": _pattern(names, "moe-layer-freq"),
         "moe_shared_expert_intermediate_size": names.whole("moe-shared-expert-intermediate-size"),
         "moe_shared_expert_gate": names.flag("moe-shared-expert-gate"),
+        "moe_latent_size": names.whole("moe-latent-size") or None,
     }
 
 
@@ -183,7 +185,7 @@ def _pattern(names: Names, option: str) -> object:
     return found
 
 
-def _vocabulary(names: Names) -> tuple[int, bool]:
+def vocabulary(names: Names) -> tuple[int, bool]:
     """Rows of the embedding before they are padded, and whether the file says so."""
     stated = names.whole("padded-vocab-size", least=1) or names.whole("vocab-size", least=1)
     kind = names.word("tokenizer-type") or ""
@@ -198,6 +200,8 @@ def _vocabulary(names: Names) -> tuple[int, bool]:
     if known:
         names.fields.note(f"vocabulary {known}: that of its tokenizer")
         return known, True
+    if files[2] and "bert" in files[2].lower():
+        return VOCABULARIES["bertwordpiececase"], True
     if files[2] and files[3]:
         size = VOCABULARIES["gpt2"]
         names.fields.note(f"vocabulary {size}: byte pairs with a vocabulary and merges, as GPT-2's")
@@ -213,17 +217,7 @@ def _known_tokenizer(kind: str, files: list[str]) -> int | None:
         stem = parts[-1].removesuffix(".model").lower()
         if stem in VOCABULARIES:
             return VOCABULARIES[stem]
-        entry = catalog.find("/".join(parts[-2:])) or by_last_name(stem)
-        if entry is not None:
-            return entry.read().vocab
-    return None
-
-
-def by_last_name(name: str) -> catalog.Entry | None:
-    """The entry of the catalog whose short name, or hub name without organisation, this is."""
-    wanted = name.lower().removesuffix("-hf")
-    for entry in catalog.entries().values():
-        last = entry.hub_name.split("/")[-1].lower().removesuffix("-hf")
-        if wanted in (entry.name, last):
-            return entry
+        known = catalog_name("/".join(parts[-2:]))
+        if known is not None:
+            return load(known).vocab
     return None

@@ -40,7 +40,10 @@ def parse_yaml(text: str) -> tuple[Any, tuple[str, ...]]:
         UnreadableError: it is not YAML, or unfolds to too much.
         RecursionError: it is nested too deeply.
     """
-    loader = _Loader(text)
+    try:
+        loader = _Loader(text)
+    except yaml.YAMLError as error:  # a character that no YAML holds
+        raise UnreadableError(f"is not YAML: {str(error).splitlines()[0][:80]}") from None
     try:
         node = loader.get_node() if loader.check_node() else None
         if node is None:

@@ -24,7 +24,12 @@ DROPOUT: Final = 0.1
 """Both dropouts of a config that names none (``TransformerConfig``)."""
 
 POSITIONS: Final = ("learned_absolute", "rope", "yarn", "mrope", "none", "alibi")
-_NORMS: Final = {"layernorm": LAYERNORM, "layernorm1p": LAYERNORM, "rmsnorm": RMSNORM}
+_NORMS: Final = {
+    "layernorm": LAYERNORM,
+    "layernorm1p": LAYERNORM,
+    "rmsnorm": RMSNORM,
+    "non_parametric_layernorm": Norm(kind="layernorm", weight=False),
+}
 
 
 def read(keys: Keys) -> Architecture:
@@ -154,7 +159,11 @@ def _experts(keys: Keys, hidden: int) -> MoE:
         shared=replace(expert, intermediate=shared) if shared else None,
         top_k_names=("moe_router_topk",),
     )
-    return replace(routed, shared_gate=keys.flag("moe_shared_expert_gate", default=False))
+    return replace(
+        routed,
+        shared_gate=keys.flag("moe_shared_expert_gate", default=False),
+        latent=keys.optional_count("moe_latent_size"),
+    )
 
 
 def _routes(keys: Keys, count: int) -> tuple[bool, ...]:

@@ -176,6 +176,7 @@ def _shape(names: Names) -> dict[str, object]:
     norm = names.word("norm") or "layernorm"
     linear = names.flag("use-bias-in-attn-linear")
     tokens = names.whole("padded-vocab-size", least=1)
+    experts = names.whole("moe-num-experts") or 1
     return {
         "num_query_groups": names.whole("num-kv-heads"),
         "ffn_hidden_size": names.whole("intermediate-size", "feedforward-size"),
@@ -193,7 +194,17 @@ def _shape(names: Names) -> dict[str, object]:
         "attention_bias": linear if linear is not None else True,
         "window_size": names.whole("sliding-window-width") or None,
         "qk_layernorm": names.flag("use-qk-layernorm"),
+        **(_experts(names, experts) if experts > 1 else {}),
         **({"vocab_size": tokens} if tokens else _tokenizer(names)),
+    }
+
+
+def _experts(names: Names, experts: int) -> dict[str, object]:
+    """Every ``moe-expert-interval``-th layer routes, to one expert unless told."""
+    return {
+        "num_moe_experts": experts,
+        "moe_router_topk": names.whole("moe-top-k", "moe-router-topk", least=1) or 1,
+        "moe_layer_freq": names.whole("moe-expert-interval", least=1) or 1,
     }
 
 

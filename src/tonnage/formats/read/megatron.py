@@ -14,6 +14,7 @@ from tonnage.formats.document import Document
 from tonnage.formats.draft import Draft
 from tonnage.formats.keys import Fields
 from tonnage.formats.launch import Launch
+from tonnage.formats.megatron_hybrid import is_hybrid, read_hybrid
 from tonnage.formats.megatron_ignored import IGNORED
 from tonnage.formats.megatron_names import Names
 from tonnage.formats.megatron_plan import (
@@ -70,7 +71,10 @@ def read(document: Document) -> Launch:
     draft, names = start(document, kind="megatron", stack="megatron")
     fields = draft.fields
     fill(draft, names)
-    read_shape(draft, names)
+    if is_hybrid(names):
+        read_hybrid(draft, names)
+    else:
+        read_shape(draft, names)
     names.ignore(*IGNORED)
     fields.ignore(*_AROUND)
     return draft.finish()

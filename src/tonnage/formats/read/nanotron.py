@@ -169,7 +169,7 @@ def _config(draft: Draft) -> dict[str, object]:
     flat = {name: value for name, value in given.items() if "." not in name}
     if given.get("is_starcoder2_config"):
         return _starcoder(draft, flat, window)
-    if any(name.startswith("moe_config.") for name in given):
+    if any(name.startswith("moe_config.") for name in given) or "moe_num_experts" in flat:
         return _mixture(draft, flat)
     if given.get("is_qwen2_config"):
         # Its biases follow attention_bias, where those of the class on the hub are fixed.
@@ -207,8 +207,10 @@ def _mixture(draft: Draft, flat: Mapping[str, object]) -> dict[str, object]:
     width = fields.whole(f"{path}moe_intermediate_size") or flat.get("intermediate_size")
     shared = fields.flag(f"{path}enable_shared_expert")
     shared_width = fields.whole(f"{path}shared_expert_intermediate_size")
-    experts = fields.whole(f"{path}num_experts", least=1)
-    top_k = fields.whole(f"{path}top_k", least=1)
+    experts = fields.whole(f"{path}num_experts", f"{_MODEL}.moe_num_experts", least=1)
+    top_k = fields.whole(f"{path}top_k", f"{_MODEL}.num_experts_per_tok", least=1)
+    capacity = fields.number(f"{_MODEL}.moe_capacity_factor")
+    draft.put("moe_capacity_factor", capacity, f"{_MODEL}.moe_capacity_factor")
     fields.ignore(f"{path}use_torch_permute", f"{path}use_haiku*", f"{path}layers")
     draft.put("moe_dispatcher", fields.word(f"{path}token_dispatcher_type"), path)
     config = {

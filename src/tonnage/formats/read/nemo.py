@@ -7,6 +7,7 @@ NeMo 1 keeps Megatron's options under ``model`` and the cluster under ``trainer`
 
 from __future__ import annotations
 
+from tonnage.arch import load
 from tonnage.files import UnreadableError
 from tonnage.formats.command import read_command
 from tonnage.formats.detect_error import not_a_launch
@@ -15,6 +16,7 @@ from tonnage.formats.draft import Draft
 from tonnage.formats.keys import Fields
 from tonnage.formats.launch import Launch
 from tonnage.formats.lora import targets
+from tonnage.formats.megatron_hybrid import is_hybrid, read_hybrid
 from tonnage.formats.megatron_ignored import IGNORED
 from tonnage.formats.megatron_names import Names
 from tonnage.formats.megatron_plan import (
@@ -25,7 +27,8 @@ from tonnage.formats.megatron_plan import (
     read_predictors,
     read_recompute,
 )
-from tonnage.formats.megatron_shape import by_last_name, read_shape
+from tonnage.formats.megatron_shape import read_shape
+from tonnage.formats.model_name import catalog_name
 from tonnage.formats.python_text import MODEL, read_python
 from tonnage.formats.text import refuse
 
@@ -39,6 +42,7 @@ _ALIASES = {
     "sequence-length": "seq-length",
     "gradient-checkpointing": "recompute-activations",
     "max-steps": "train-iters",
+    "mamba-ssm-ngroups": "mamba-num-groups",
     "override-vocab-size": "vocab-size",
     "grad-reduce-dtype": "gradient-dtype",
 }
@@ -267,19 +271,23 @@ def _read_model(draft: Draft, names: Names) -> None:
         draft.model = given
         return
     preset = fields.word("model.config._target_", "model._target_", "recipe")
-    entry = None if preset is None else by_last_name(preset.rsplit(".", 1)[-1])
-    if entry is not None:
-        draft.model = entry.name
+    if preset is not None and catalog_name(preset.rsplit(".", 1)[-1]) is not None:
+        draft.model = catalog_name(preset.rsplit(".", 1)[-1])
         return
     activation = (names.word("activation") or "gelu").lower().removeprefix("fast-")
     over: dict[str, object] = {}
     if names.has("activation"):
         over["gated_linear_unit"] = activation in ("swiglu", "geglu", "reglu")
         over["activation_func"] = _ACTIVATIONS.get(activation, activation)
+    if names.flag("parallel-attention"):
+        over["parallel_residual"] = True
     block = names.word("transformer-block-type")
     if block not in (None, "pre_ln"):
         fields.note(f"transformer_block_type {block} is not modelled")
         draft.lack("model")
+        return
+    if is_hybrid(names):
+        read_hybrid(draft, names)
         return
     read_shape(draft, names, **{**over, **_vocabulary(names)})
 
@@ -290,9 +298,9 @@ def _vocabulary(names: Names) -> dict[str, object]:
         return {}
     fields, here = names.fields, "model.tokenizer."
     kind = fields.path(f"{here}type") or ""
-    entry = by_last_name(kind.split("/")[-1]) if "/" in kind else None
-    if entry is not None:
-        return {"vocab_size": entry.read().vocab}
+    known = catalog_name(kind) if "/" in kind else None
+    if known is not None:
+        return {"vocab_size": load(known).vocab}
     gpt2 = (fields.path(f"{here}merge_file") and fields.path(f"{here}vocab_file")) or (
         kind == "GPT2BPETokenizer"
     )

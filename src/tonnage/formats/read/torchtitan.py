@@ -75,6 +75,9 @@ def _read_model(draft: Draft) -> None:
     fields = draft.fields
     name = fields.word("model.name") or "llama3"
     flavor = fields.word("model.flavor") or "debugmodel"
+    draft.model = fields.word("hf_transformers.model", "model.hf_model_name")
+    if draft.model is not None:
+        return
     draft.architecture = torchtitan_models.find(name, flavor)
     if draft.architecture is None:
         fields.note(f"{name} {flavor} is no language model of torchtitan that is known")
