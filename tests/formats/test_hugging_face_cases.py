@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,9 +59,10 @@ def test_a_file_becomes_an_estimate_once_what_it_lacks_is_given(path: Path) -> N
         with pytest.raises(InputError, match=r"file names no .*: give "):
             launch.require(())
     named = None if launch.model is None else catalog_name(launch.model)
+    fields: dict[str, Any] = {**launch.plan, **given}
     answer = estimate(
         load(named or "llama-3.1-8b"),
-        Plan(**{**launch.plan, **given}),
+        Plan(**fields),
         parse_cluster(f"{GPUS}xH100"),
     )
     assert answer.step.seconds > 0

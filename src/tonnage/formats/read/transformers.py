@@ -30,6 +30,7 @@ _MARKS = (
     *("per_device_train_batch_size", "gradient_accumulation_steps", "gradient_checkpointing"),
     *("num_train_epochs", "lr_scheduler_type", "logging_steps", "save_strategy", "eval_strategy"),
     *("report_to", "optim", "warmup_ratio", "model_name_or_path", "fsdp_config", "save_steps"),
+    *("learning_rate", "output_dir", "bf16", "fp16", "per_device_eval_batch_size"),
 )
 
 NESTED_SCRIPT = (
