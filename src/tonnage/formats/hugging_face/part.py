@@ -83,6 +83,7 @@ def join(parts: Sequence[Part], gpus: int | None) -> Launch:
         steps=whole.steps,
         notes=(*notes, *settled.notes, *left),
         lacks=settled.lacks,
+        by_width={} if whole.bucket_by_width is None else {"bucket_bytes": whole.bucket_by_width},
         used=fate("used"),
         ignored=fate("ignored"),
         not_understood=fate("not_understood"),
