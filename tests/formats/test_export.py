@@ -26,10 +26,16 @@ from tonnage.plan.layout_text import balanced
 from tonnage.plan.resolve import resolve
 
 NAMES = {"megatron": "x.sh", "mindspeed": "x.sh", "nanotron": "x.yaml", "torchtitan": "x.toml"}
-LLAMA3 = find("llama3", "debugmodel")
-QWEN3 = find("qwen3", "debugmodel_moe")
-assert LLAMA3 is not None
-assert QWEN3 is not None
+
+
+def of_torchtitan(name: str, flavor: str) -> Architecture:
+    found = find(name, flavor)
+    assert found is not None
+    return found
+
+
+LLAMA3 = of_torchtitan("llama3", "debugmodel")
+QWEN3 = of_torchtitan("qwen3", "debugmodel_moe")
 
 Case = tuple[Architecture, Plan, Cluster]
 
@@ -74,7 +80,12 @@ def megatron_cases(draw: st.DrawFn, runtime: str) -> Case:
     size = draw(degrees("tp", "pp", "cp"))
     plan: dict[str, Any] = {**size, "runtime": runtime, "zero": pick(0, 1)}
     if size["pp"] == 2:
-        layouts = ({}, {"first_stage_layers": 3}, {"pipeline_layout": "Ettt|tttttL"}, {"vpp": 2})
+        layouts: tuple[dict[str, Any], ...] = (
+            {},
+            {"first_stage_layers": 3},
+            {"pipeline_layout": "Ettt|tttttL"},
+            {"vpp": 2},
+        )
         plan.update(pick(*layouts))
     plan["sp"] = size["tp"] > 1
     if architecture.is_moe:

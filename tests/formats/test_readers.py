@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.formats.test_megatron import same_layers
 from tonnage.arch import load
-from tonnage.errors import InputError
-from tonnage.formats import Launch
+from tonnage.errors import InputError, TonnageError
+from tonnage.formats import KINDS, Document, Launch
 from tonnage.formats.detect import detect_kind
+from tonnage.formats.keys import Fields
 from tonnage.formats.text import parse_document
 
 
@@ -137,7 +140,7 @@ def test_torchtitan_cuts_the_local_batch_for_its_stages() -> None:
     assert (plan["zero"], plan["hsdp_shard"], plan["precision"]) == (2, 4, "fp8-amp")
     assert plan["recompute_modules"] == ("every-second-layer",)
     assert (plan["compile"], plan["loss"]) == (True, "eager")
-    assert dict(plan["habits"])["norm"] == "fused"  # type: ignore[call-overload]
+    assert dict(plan["habits"])["norm"] == "fused"
 
 
 @pytest.mark.parametrize(
@@ -242,8 +245,6 @@ def test_nemo_reads_as_megatron_does() -> None:
 
 
 def test_overrides_on_a_command_line_are_nemos_keys() -> None:
-    from tonnage.formats.keys import Fields
-
     leaves = Fields(parse_document("x.yaml", NEMO).values).leaves
     words = [f"++{name}={value}" for name, value in leaves.items() if value is not None]
     text = "python examples/megatron_gpt_pretraining.py --config-name=gpt \\\n  " + " \\\n  ".join(
@@ -302,3 +303,69 @@ def test_a_file_of_no_kind_is_refused_in_a_sentence(text: str, name: str) -> Non
 
     with pytest.raises(InputError):
         attempt()
+
+
+MEGATRON = """
+MODEL_ARGS:
+  --num-layers: 8
+  --hidden-size: 512
+  --num-attention-heads: 8
+  --seq-length: 512
+  --max-position-embeddings: 512
+  --micro-batch-size: 1
+  --num-experts: 4
+  --moe-layer-freq: "[0,1]*4"
+  --window-size: (127,0)
+  --tokenizer-type: GPT2BPETokenizer
+  --tensor-model-parallel-size: 2
+  --pipeline-model-parallel-size: 2
+  --num-layers-per-virtual-pipeline-stage: 2
+  --recompute-granularity: selective
+  --recompute-modules: mlp core_attn
+  --fp8-format: hybrid
+"""
+ODD = st.sampled_from(
+    [
+        *(None, True, -1, 0, 10**30, 1.5, float("nan"), "", "x" * 300, "${a}", "???", [], [1]),
+        *({}, "1e9", "selective", "auto", [[["flash"], 2]], "[0]*9", {"a": {"b": 1}}),
+    ]
+)
+SEEDS = tuple(
+    parse_document(f"x.{end}", text).values
+    for text, end in (
+        (NEOX, "yml"),
+        (NANOTRON, "yaml"),
+        (TORCHTITAN, "toml"),
+        (FOUNDRY, "yaml"),
+        (NEMO, "yaml"),
+        (MEGATRON, "yaml"),
+    )
+)
+KINDS_OF_SEEDS = ("gpt-neox", "nanotron", "torchtitan", "llm-foundry", "nemo", "megatron")
+
+
+def changed(values: Any, draw: st.DrawFn) -> Any:
+    """The same file with one value, somewhere, that makes no sense or is gone."""
+    if not isinstance(values, dict) or not values:
+        return draw(ODD)
+    key = draw(st.sampled_from(sorted(values)))
+    if isinstance(values[key], dict) and draw(st.integers(0, 3)):
+        return {**values, key: changed(values[key], draw)}
+    rest = {name: value for name, value in values.items() if name != key}
+    return rest if draw(st.booleans()) else {**rest, key: draw(ODD)}
+
+
+@settings(max_examples=400)
+@given(data=st.data())
+def test_a_file_with_a_value_that_makes_no_sense_is_read_or_refused(data: st.DataObject) -> None:
+    index = data.draw(st.integers(0, len(SEEDS) - 1))
+    values = changed(SEEDS[index], data.draw)
+    if not isinstance(values, dict):
+        return
+    document = Document(name="x.yaml", syntax="yaml", text="", values=values)
+    try:
+        launch = KINDS[KINDS_OF_SEEDS[index]].read(document)
+    except TonnageError:
+        return
+    keys = Fields(values).leaves
+    assert sorted((*launch.used, *launch.ignored, *launch.not_understood)) == sorted(keys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tonnage.arch import Architecture
 from tonnage.errors import InputError
@@ -38,7 +39,7 @@ class Launch:
     kind: str
     model: str | None = None
     architecture: Architecture | None = None
-    plan: Mapping[str, object]
+    plan: Mapping[str, Any]
     gpus: int | None = None
     device: str | None = None
     tokens: int | None = None
