@@ -22,7 +22,7 @@ from tonnage.formats.hugging_face.model import (
 )
 from tonnage.formats.hugging_face.part import Part, part
 from tonnage.formats.hugging_face.run import Run, overlay
-from tonnage.formats.hugging_face.trainer import NESTED, liger, read_arguments
+from tonnage.formats.hugging_face.trainer import NESTED, OPTIMIZER, liger, read_arguments
 from tonnage.formats.keys import Fields
 from tonnage.formats.options import options
 
@@ -79,7 +79,7 @@ def parts(document: Document) -> tuple[Part, ...]:
         if fields.flag(path) if fields.peek(path) not in ("convert", "load") else True:
             fields.leave(path, why)
     usual = Run(mixed="no", loaded="bf16", upcast=True, samples=8, grad_acc=1, seq=2048)
-    usual = usual.filled(recompute=True, reentrant=True)
+    usual = usual.filled(recompute=True, reentrant=True, optimizer=OPTIMIZER)
     if fields.flag("disable_gradient_checkpointing"):
         usual = usual.filled(recompute=False)
     fields.ignore(*options(KIND, "transformers"), *NESTED, "hyper_parallel_args.*")

@@ -23,14 +23,21 @@ from tonnage.formats.hugging_face.model import (
 )
 from tonnage.formats.hugging_face.part import Part, part
 from tonnage.formats.hugging_face.run import Run, overlay
-from tonnage.formats.hugging_face.trainer import NESTED, read_arguments
+from tonnage.formats.hugging_face.trainer import NESTED, OPTIMIZER, read_arguments
 from tonnage.formats.keys import Fields
 from tonnage.formats.options import options
 from tonnage.formats.read.ms_swift_megatron import is_megatron, read_megatron
 
 KIND = "ms-swift"
 
-USUAL = Run(mixed="bf16", loaded="bf16", samples=1, batch_at_least=16, recompute=True)
+USUAL = Run(
+    mixed="bf16",
+    loaded="bf16",
+    samples=1,
+    batch_at_least=16,
+    recompute=True,
+    optimizer=OPTIMIZER,
+)
 """ms-swift's defaults: the checkpoint's format, taken to be bf16, and steps of 16 samples."""
 
 _MARKS = (

@@ -18,14 +18,22 @@ from tonnage.formats.hugging_face.model import (
 )
 from tonnage.formats.hugging_face.part import Part, part
 from tonnage.formats.hugging_face.run import Run, overlay
-from tonnage.formats.hugging_face.trainer import NESTED, read_arguments
+from tonnage.formats.hugging_face.trainer import NESTED, OPTIMIZER, read_arguments
 from tonnage.formats.keys import Fields
 from tonnage.formats.options import options
 from tonnage.formats.read.transformers import NESTED_SCRIPT
 
 KIND = "trl"
 
-USUAL = Run(mixed="bf16", loaded="fp32", samples=8, grad_acc=1, seq=1024, recompute=True)
+USUAL = Run(
+    mixed="bf16",
+    loaded="fp32",
+    samples=8,
+    grad_acc=1,
+    seq=1024,
+    recompute=True,
+    optimizer=OPTIMIZER,
+)
 """TRL's own defaults: bf16 over weights in fp32, 1024 tokens, activations recomputed."""
 
 _MARKS = (
