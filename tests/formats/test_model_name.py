@@ -29,7 +29,14 @@ def test_marks_of_tuning_leave_a_shape_alone(model: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     "model",
-    ["Qwen/Qwen1.5-7B", "codellama/CodeLlama-7b-hf", "mistralai/Mistral-7B-v0.3", "a/b", "", "2507"],
+    [
+        "Qwen/Qwen1.5-7B",
+        "codellama/CodeLlama-7b-hf",
+        "mistralai/Mistral-7B-v0.3",
+        "a/b",
+        "",
+        "2507",
+    ],
 )
 def test_other_models_are_not_taken_for_one(model: str) -> None:
     assert catalog_name(model) is None
