@@ -336,7 +336,9 @@ def _not_modelled(resolved: Resolved, memory: MemoryPart) -> tuple[str, ...]:
     missing += _in_bounds(memory)
     missing += [text for name, text in _TIME_ONLY.items() if getattr(resolved.plan, name)]
     plan = resolved.setting.plan
-    if plan.offload_parameters or plan.offload_optimizer or plan.offload_activations:
+    if plan.offload_optimizer:
+        missing.append("the time of a step on the host's processor (that of its copies is counted)")
+    if plan.offload_parameters:
         missing.append("the time of copies to and from host memory, and of a step there")
     if architecture.vision is not None:
         missing.append(

@@ -182,20 +182,20 @@ def _check_rounds(setting: Setting, plan: Plan) -> None:
     """
     if plan.vpp == 1:
         return
-    group = plan.vpp_group or plan.pp
+    group = plan.microbatch_group or plan.pp
     if group < plan.pp:
         raise InputError(
-            field="vpp_group",
+            field="microbatch_group",
             value=group,
             problem=f"is less than the {plan.pp} stages",
             accepted=f"{plan.pp} and more",
         )
+    name = "microbatch_group" if plan.microbatch_group else "pp"
     if 0 < setting.grad_acc % group < plan.pp:
         raise InputError(
             field="grad_acc",
             value=setting.grad_acc,
-            problem=f"is no multiple of {'pp' if group == plan.pp else 'vpp_group'} {group}, "
-            "which interleaving asks for",
+            problem=f"is no multiple of {name} {group}, which interleaving asks for",
             accepted=_nearest_multiples(setting.grad_acc, group),
         )
 

@@ -19,7 +19,7 @@ _COUNTS = (
     "etp",
     "dp",
     "hsdp_shard",
-    "vpp_group",
+    "microbatch_group",
     "document",
     "mbs",
     "gbs",

@@ -14,6 +14,7 @@ from tonnage.ledger.flops import layers_recomputed
 from tonnage.ledger.frozen import reaches_layers
 from tonnage.ledger.layer import recomputed_modules
 from tonnage.plan import Setting
+from tonnage.timing.host_memory import exposed_copies
 from tonnage.timing.kernel import Rates, forward_seconds
 from tonnage.timing.loss import loss_seconds
 from tonnage.timing.passes import Pass, exposed_seconds, one_pass
@@ -29,7 +30,7 @@ class StageTime:
         backward: compute of the backward pass, without recomputation.
         recompute: forward work that recomputation repeats.
         exposed: communication inside a micro-batch that nothing hides, by part.
-        host: that the device waits for the host.
+        host: that the device waits for the host, or for copies to and from its memory.
         traffic: all collectives of a step but those of the replicas.
         replicas: what data-parallel ranks exchange in a step.
     """
@@ -123,12 +124,13 @@ def stage_time(
     }
     counts = ledger.stage.kinds()
     selected = total(counts[layer] * layers[layer].selected for layer in ledger.layers)
+    copies = exposed_copies(setting, ledger, cluster, compute("forward"), compute("backward"))
     return StageTime(
         forward=compute("forward"),
         backward=compute("backward"),
         recompute=compute("recompute") + selected,
         exposed=exposed,
-        host=total(count * each.host for _, count, each in passes),
+        host=total(count * each.host for _, count, each in passes) + copies,
         traffic=(*_traffic(setting, ledger), *sends),
         replicas=tuple(data_parallel_traffic(setting, ledger)),
     )

@@ -9,6 +9,7 @@ from tonnage.cluster import Cluster
 from tonnage.ledger import StageLedger
 from tonnage.plan import Setting
 from tonnage.timing.efficiency import STATED, Efficiency
+from tonnage.timing.host_memory import copied_step
 from tonnage.timing.kernel import rates
 from tonnage.timing.pipeline import pipeline_time
 from tonnage.timing.replicas import exposed_data_parallel, optimizer_seconds
@@ -69,5 +70,8 @@ def step_time(
         exposed_data_parallel(setting, ledger, stage, cluster)
         for ledger, stage in zip(ledgers, stages, strict=True)
     )
-    parts["optimizer"] = largest(optimizer_seconds(setting, ledger, rate) for ledger in ledgers)
+    parts["optimizer"] = largest(
+        optimizer_seconds(setting, ledger, rate) + copied_step(setting, ledger, cluster)
+        for ledger in ledgers
+    )
     return StepTime(seconds=total(parts.values()), parts=parts, stages=stages)
