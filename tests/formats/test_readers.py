@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -344,7 +345,7 @@ SEEDS = tuple(
 KINDS_OF_SEEDS = ("gpt-neox", "nanotron", "torchtitan", "llm-foundry", "nemo", "megatron")
 
 
-def changed(values: Any, draw: st.DrawFn) -> Any:
+def changed(values: Any, draw: Callable[..., Any]) -> Any:
     """The same file with one value, somewhere, that makes no sense or is gone."""
     if not isinstance(values, dict) or not values:
         return draw(ODD)

@@ -89,6 +89,7 @@ class Draft:
             self.plan["habits"] = tuple(self._habits.items())
         if self.architecture is None and self.model is None:
             self.lack("model")
+        account = self.fields.account()
         return Launch(
             kind=self.kind,
             model=self.model,
@@ -101,7 +102,9 @@ class Draft:
             notes=tuple(self.fields.notes),
             lacks=tuple(self._lacks),
             shrinks=self.shrinks,
-            **self.fields.account(),
+            used=account["used"],
+            ignored=account["ignored"],
+            not_understood=account["not_understood"],
         )
 
     def _take_out(self, field: str, why: str) -> None:
