@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from tonnage.algebra import Number, total
 from tonnage.ledger import Operation, Operations, StageLedger, saved_tensors, stage_ledgers
-from tonnage.ledger.flops import run_again
+from tonnage.ledger.flops import layers_recomputed, run_again
 from tonnage.ledger.head import loss_keeps
+from tonnage.ledger.layer import recomputed_flops
 from tonnage.ledger.operation import union_bytes
 from tonnage.ledger.shared import shared_tensors
 from tonnage.memory import stage_memory
@@ -68,7 +69,9 @@ def compare(run: DryRun) -> tuple[Comparison, ...]:
 
 
 def saved_by_layer(run: DryRun) -> tuple[tuple[Comparison, ...], Comparison]:
-    """Saved activations layer by layer, and of all that is no layer; without recomputation.
+    """Saved activations of a micro-batch by layer, and of all that is no layer.
+
+    Without recomputation.
 
     A tensor belongs to the first layer that keeps it. Rotary tables are made outside the
     layers, and stand with what is no layer.
@@ -80,6 +83,7 @@ def saved_by_layer(run: DryRun) -> tuple[tuple[Comparison, ...], Comparison]:
     for allocation in run.trace.saved():
         place = _layer_of(allocation)
         found[len(layers) if place is None else place] += _kept_bytes(allocation)
+    found = [size // int(setting.grad_acc) for size in found]
     said = [union_bytes(saved_tensors(ledger.layers[layer])) for layer in layers]
     pairs = enumerate(zip(found, said, strict=False))
     inside = tuple(_bytes(f"layer {place}", one, other) for place, (one, other) in pairs)
@@ -127,9 +131,9 @@ def _flops(run: DryRun) -> tuple[Comparison, ...]:
     ends = (*ledger.embedding, *ledger.head)
     forward = layers(_forward) + _forward(ends)
     backward = layers(_backward) + _backward(ends)
-    again: Number = 0
-    if setting.plan.recompute == "full":
-        again = layers(lambda operations: _forward(run_again(setting, operations)))
+    again = layers(lambda operations: recomputed_flops(setting, operations))
+    for layer, often in layers_recomputed(setting, run.resolved.stages).items():
+        again = again + often * _forward(run_again(setting, ledger.layers[layer]))
     return tuple(
         Comparison(name=name, unit="FLOPs", dry_run=recorded, ledger=int(said) * times)
         for name, recorded, said in (

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 import torch
+from torch.distributed.tensor.parallel import loss_parallel
+from torch.nn.parallel import DistributedDataParallel
 
 from tonnage.plan import Setting
-from tonnage.pytorch.build import FORMATS
+from tonnage.pytorch.checkpoints import stops_early
+from tonnage.pytorch.formats import FORMATS
 from tonnage.pytorch.kernels import cuda_operators
 from tonnage.pytorch.recorder import Recorder
 
@@ -25,19 +28,35 @@ def run_step(
         _make_states(model, optimizer)
     tokens = torch.zeros(int(setting.mbs), int(setting.seq), dtype=torch.long)
     recorder.adopt([tokens], "input")
-    with cuda_operators(FORMATS[setting.precision.weights]):
-        for _ in range(int(setting.grad_acc)):
-            _loss(recorder, model, tokens, setting).backward()
+    batches = int(setting.grad_acc)
+    with ExitStack() as stack:
+        stack.enter_context(cuda_operators(FORMATS[setting.precision.weights]))
+        stack.enter_context(stops_early(setting))
+        if int(setting.tp) > 1:
+            stack.enter_context(loss_parallel())
+        for index in range(batches):
+            with _reduces(model, last=index == batches - 1):
+                _loss(recorder, model, tokens, setting).backward()
     optimizer.step()
     optimizer.zero_grad()
 
 
+def _reduces(model: Any, *, last: bool) -> AbstractContextManager[Any]:
+    """DistributedDataParallel reduces with the last micro-batch; FSDP2 with every one."""
+    if isinstance(model, DistributedDataParallel) and not last:
+        quiet: AbstractContextManager[Any] = model.no_sync()
+        return quiet
+    return nullcontext()
+
+
 def _loss(recorder: Recorder, model: Any, tokens: torch.Tensor, setting: Setting) -> Any:
     """The class's own loss. The logits are dropped on return, as a trainer drops them."""
+    inner = model.module if isinstance(model, DistributedDataParallel) else model
     with _autocast(setting):
-        logits = model(tokens).logits
+        logits = model(tokens)
+        logits = getattr(logits, "logits", logits)
         with recorder.phase("loss"):
-            return model.loss_function(
+            return inner.loss_function(
                 logits=logits, labels=tokens, vocab_size=setting.architecture.vocab
             )
 

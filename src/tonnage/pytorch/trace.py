@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 Category: TypeAlias = Literal[
     "parameter",
     "gathered parameter",
+    "communication buffer",
     "buffer",
     "input",
     "gradient",
