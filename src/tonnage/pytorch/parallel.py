@@ -83,17 +83,18 @@ def _gathered(arguments: int) -> PrepareModuleInput:
 
 
 def shard_fully(model: nn.Module, layers: Any, setting: Setting, world: World) -> None:
-    """A unit a layer, and one of all the rest (``fully_shard``, FSDP2)."""
+    """A unit a layer, and one of all the rest (``fully_shard``, FSDP2).
+
+    The rest is not told when to reshard: it stays whole from forward to backward, which
+    begins with it.
+    """
     recipe = setting.precision
     narrow = FORMATS[recipe.compute] if recipe.compute != recipe.weights else None
     policy = MixedPrecisionPolicy(param_dtype=narrow, reduce_dtype=FORMATS[recipe.reduction])
-    for unit in (*layers, model):
-        fully_shard(
-            unit,
-            mesh=world.data,
-            mp_policy=policy,
-            reshard_after_forward=setting.zero == 3,
-        )
+    again = setting.zero == 3
+    for layer in layers:
+        fully_shard(layer, mesh=world.data, mp_policy=policy, reshard_after_forward=again)
+    fully_shard(model, mesh=world.data, mp_policy=policy)
 
 
 def replicate(model: nn.Module, recorder: Recorder) -> nn.Module:

@@ -82,3 +82,16 @@ def fake_world(setting: Setting) -> Iterator[World]:
         yield World(mesh=mesh, copies=copies, shards=shards, tp=tp)
     finally:
         distributed.destroy_process_group()
+        _forget_meshes()
+
+
+def _forget_meshes() -> None:
+    """Empty DTensor's caches: groups are known by their place in a world, which the next reuses."""
+    from torch.distributed.tensor import _redistribute
+    from torch.distributed.tensor._collective_utils import MeshTopoInfo
+    from torch.distributed.tensor.debug import _clear_sharding_prop_cache
+
+    _clear_sharding_prop_cache()
+    _redistribute.clear_redistribute_planner_cache()
+    _redistribute._gen_transform_infos.cache_clear()
+    MeshTopoInfo.build_from_mesh.cache_clear()
