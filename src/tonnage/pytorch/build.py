@@ -62,7 +62,7 @@ def spread(
     recorder.adopt_module(model)
     if world.copies * world.shards > 1 and not setting.gathers:
         return replicate(model, recorder)
-    return model  # type: ignore[no-any-return]
+    return model
 
 
 def layers_of(model: nn.Module, setting: Setting) -> nn.ModuleList:

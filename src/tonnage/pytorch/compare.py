@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from tonnage.memory.states import states
 from tonnage.plan import Setting
 from tonnage.pytorch.dryrun import DryRun
 from tonnage.pytorch.trace import Allocation, Trace
+from tonnage.timing.traffic import data_parallel_traffic, layer_traffic
 
 RANDOM_STATE = frozenset({"uint64", "int64"})
 """Formats of what attention kernels keep of the random generator: 16 or 24 bytes a layer."""
@@ -61,10 +63,11 @@ def compare(run: DryRun) -> tuple[Comparison, ...]:
         ("saved activations", kept // int(setting.grad_acc), _saved(setting, ledger)),
     )
     peak = int(stage_memory(setting, ledger).allocated)
+    near = (_bytes("peak", trace.peak.bytes, peak), *_sent(run, ledger))
     return (
         *(_bytes(name, recorded, said) for name, recorded, said in sizes),
         *_flops(run),
-        dataclasses.replace(_bytes("peak", trace.peak.bytes, peak), exact=False),
+        *(dataclasses.replace(row, exact=False) for row in near),
     )
 
 
@@ -88,6 +91,25 @@ def saved_by_layer(run: DryRun) -> tuple[tuple[Comparison, ...], Comparison]:
     pairs = enumerate(zip(found, said, strict=False))
     inside = tuple(_bytes(f"layer {place}", one, other) for place, (one, other) in pairs)
     return inside, _bytes("outside the layers", found[-1], _outside(setting, ledger))
+
+
+def _sent(run: DryRun, ledger: StageLedger) -> list[Comparison]:
+    """Full tensors of a step's collectives, by kind; groups of one send nothing."""
+    setting = run.resolved.setting
+    batches, again = int(setting.grad_acc), setting.plan.recompute == "full"
+    traffic = list(data_parallel_traffic(setting, ledger))
+    for operations in (ledger.embedding, ledger.head):
+        traffic += layer_traffic(setting, operations, batches, rebuilt=False)
+    for layer, count in ledger.stage.kinds().items():
+        traffic += layer_traffic(setting, ledger.layers[layer], count * batches, rebuilt=again)
+    found, said = Counter[str](), Counter[str]()
+    for call in run.trace.collectives:
+        if call.group > 1:
+            found[call.kind] += call.bytes
+    for item in traffic:
+        if int(item.axis.size) > 1:
+            said[str(item.collective.kind)] += int(item.count * item.collective.bytes)
+    return [_bytes(f"sent by {kind}", found[kind], said[kind]) for kind in sorted(found | said)]
 
 
 def _bytes(name: str, recorded: int, said: Number) -> Comparison:

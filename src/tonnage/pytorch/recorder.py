@@ -30,7 +30,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from tonnage.pytorch.collectives import collective_call
-from tonnage.pytorch.distributed import LENT, lent_by, local_tensor, distributed_seen_right
+from tonnage.pytorch.distributed import LENT, distributed_seen_right, lent_by, local_tensor
 from tonnage.pytorch.kernels import product_flops
 from tonnage.pytorch.modules import ModulePaths
 from tonnage.pytorch.trace import Allocation, Category, CollectiveCall, Phase, Trace
@@ -317,7 +317,13 @@ def record(*, fake: bool = True) -> Iterator[Recorder]:
         with ExitStack() as stack:
             if fake:
                 stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
-            for manager in (modules, keep, recorder, _resizes(recorder), distributed_seen_right(recorder)):
+            for manager in (
+                modules,
+                keep,
+                recorder,
+                _resizes(recorder),
+                distributed_seen_right(recorder),
+            ):
                 stack.enter_context(manager)
             yield recorder
     finally:

@@ -110,7 +110,7 @@ class AttentionPart(nn.Module):  # type: ignore[misc]
         query, key, value = (part.transpose(1, 2) for part in (query, key, value))
         context = self.core(query, key, value, mask)
         del query, key, value
-        return self.output(context.flatten(2))  # type: ignore[no-any-return]
+        return self.output(context.flatten(2))
 
     def _heads(self, projected: torch.Tensor) -> torch.Tensor:
         return projected.unflatten(-1, (-1, self.width))
@@ -143,8 +143,8 @@ class FeedForwardPart(nn.Module):  # type: ignore[misc]
     def forward(self, read: torch.Tensor) -> torch.Tensor:
         """The branch, as large as what is read."""
         if self.gate is None:
-            return self.down(self.activation(self.up(read)))  # type: ignore[no-any-return]
-        return self.down(self.activation(self.gate(read)) * self.up(read))  # type: ignore[no-any-return]
+            return self.down(self.activation(self.up(read)))
+        return self.down(self.activation(self.gate(read)) * self.up(read))
 
 
 class Block(nn.Module):  # type: ignore[misc]
@@ -247,4 +247,4 @@ class ReferenceTransformer(nn.Module):  # type: ignore[misc]
         stream = nn.functional.dropout(stream, self.dropout, training=self.training)
         for layer in self.layers:
             stream = layer(stream, (self.cosine, self.sine), self.mask)
-        return self.head(_through(self.norm, stream))  # type: ignore[no-any-return]
+        return self.head(_through(self.norm, stream))

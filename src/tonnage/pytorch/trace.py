@@ -172,6 +172,15 @@ class Trace:
         """The parts of the step that ran, each once."""
         return tuple(dict.fromkeys(phase for _, phase in self.phases))
 
+    @property
+    def sent(self) -> dict[tuple[str, int, Phase], tuple[int, int]]:
+        """Collectives by kind, ranks that take part and part of the step: (calls, full bytes)."""
+        found: dict[tuple[str, int, Phase], tuple[int, int]] = {}
+        for call in self.collectives:
+            calls, size = found.get((call.kind, call.group, call.phase), (0, 0))
+            found[call.kind, call.group, call.phase] = (calls + 1, size + call.bytes)
+        return found
+
     def summary(self) -> dict[str, object]:
         """The recording in plain numbers, without its list of allocations."""
         peak = self.peak
