@@ -136,11 +136,19 @@ def layout_of(tensor: torch.Tensor) -> str | None:
     return "contiguous" if first else "channels_last"
 
 
+def _reordered(read: torch.Tensor, wrote: torch.Tensor) -> bool:
+    """Whether a copy has its elements in another order; a broadcast one has others as well."""
+    steps = [
+        (before, after)
+        for size, before, after in zip(read.shape, read.stride(), wrote.stride(), strict=True)
+        if size > 1
+    ]
+    return all(before for before, _ in steps) and any(before != after for before, after in steps)
+
+
 def _copied(func: Any, args: Any, result: Any) -> Iterator[tuple[torch.Tensor, str]]:
-    if func in _COPIES:
-        before, after = layout_of(args[0]), layout_of(result)
-        if before is not None and after is not None and before != after:
-            yield result, after
+    if func in _COPIES and _reordered(args[0], result):
+        yield result, layout_of(result) or ("contiguous" if result.is_contiguous() else "another")
     if func not in _CONVOLUTIONS:
         return
     reads = [leaf for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor)]
