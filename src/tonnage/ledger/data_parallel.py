@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tonnage.algebra import Number
+from tonnage.algebra import Number, total
 from tonnage.dtype import dtype
 from tonnage.ledger.model import StageLedger
-from tonnage.ledger.operation import Collective
+from tonnage.ledger.operation import Collective, weights_of
 from tonnage.plan import Setting
 
 AXES = {"dense": "dp_cp", "expert": "edp"}
@@ -22,7 +22,8 @@ def data_parallel_collectives(
       same bytes as an all-reduce (arXiv 1910.02054, section 7.2.1).
     * ZeRO 2: the gradients leave in every micro-batch.
     * ZeRO 3: parameters are gathered in every forward and again in every backward: with
-      one micro-batch 1.5 times the bytes (section 7.2.2).
+      one micro-batch 1.5 times the bytes (section 7.2.2). The root unit of FSDP, if there is
+      one, is not resharded in between.
 
     Some stacks all-reduce at ZeRO 1 as well, and each rank uses its share
     (`Runtime.sharded_reduce`).
@@ -37,12 +38,13 @@ def data_parallel_collectives(
         moved = setting.precision.compute if setting.zero >= 2 else setting.precision.weights
         every = _numel(ledger, group, trains=setting.zero < 3)
         gathered = dtype(moved).storage(every)
-        exchanges.extend(_exchange(setting, axis, gradient, gathered))
+        again = dtype(moved).storage(every - _stays_whole(setting, ledger, group))
+        exchanges.extend(_exchange(setting, axis, gradient, gathered, again))
     return tuple(exchanges)
 
 
 def _exchange(
-    setting: Setting, axis: str, gradient: Number, gathered: Number
+    setting: Setting, axis: str, gradient: Number, gathered: Number, again: Number
 ) -> list[tuple[Collective, Number]]:
     def one(kind: str, size: Number, phase: str, times: Number) -> tuple[Collective, Number]:
         return Collective(kind=kind, axis=axis, bytes=size, phase=phase), times  # type: ignore[arg-type]
@@ -55,10 +57,18 @@ def _exchange(
     exchanges = [one(kind, gradient, "backward", reductions)]
     if setting.zero == 3:
         exchanges.append(one("all_gather", gathered, "forward", setting.grad_acc))
-        exchanges.append(one("all_gather", gathered, "backward", setting.grad_acc))
+        exchanges.append(one("all_gather", again, "backward", setting.grad_acc))
     else:
         exchanges.append(one("all_gather", gathered, "forward", 1))
     return exchanges
+
+
+def _stays_whole(setting: Setting, ledger: StageLedger, group: str) -> Number:
+    """Weights of the root unit, which backward finds whole (`Runtime.root_unit`)."""
+    if not setting.runtime.root_unit or group != "dense":
+        return 0
+    ends = (*weights_of(ledger.embedding), *weights_of(ledger.head))
+    return total(weight.numel for weight in ends)
 
 
 def _numel(ledger: StageLedger, group: str, *, trains: bool) -> Number:

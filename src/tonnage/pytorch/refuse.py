@@ -67,6 +67,7 @@ def check_plan(resolved: Resolved, code: ModelCode) -> None:
             only(f"habit {habit}", getattr(resolved.setting.runtime, habit), written)
     _check_tensor_ranks(resolved, code)
     _check_formats(resolved.setting)
+    _check_units(resolved.setting)
     if reference:
         check_reference(resolved.setting.architecture)
 
@@ -86,7 +87,7 @@ def only(field: str, value: object, allowed: Iterable[object]) -> None:
 def _check_tensor_ranks(resolved: Resolved, code: ModelCode) -> None:
     if resolved.plan.tp == 1:
         return
-    only("model code with tp > 1", code, ("reference",))
+    only("model_code", code, ("reference",))
     only("sp", resolved.setting.sp, (True,))
     only("learned positions with tp > 1", resolved.setting.architecture.learned_positions, (0,))
     for layer in resolved.setting.architecture.layers:
@@ -105,6 +106,18 @@ def _check_formats(setting: Setting) -> None:
             value=recipe.name,
             problem="is not a recipe that a dry run can follow",
             accepted="fp32, tf32, bf16, bf16-amp or fp16-amp",
+        )
+
+
+def _check_units(setting: Setting) -> None:
+    """A unit of `fully_shard` has one format, and some classes keep their routers in fp32."""
+    kept = any(getattr(layer.mlp, "router_fp32", False) for layer in setting.architecture.layers)
+    if setting.gathers and kept and setting.precision.weights != "fp32":
+        raise NotModelledError(
+            field="precision",
+            value=setting.precision.name,
+            problem="has a router in fp32 beside narrow weights, and a unit of FSDP2 has one format",
+            accepted="fp32 or bf16-amp",
         )
 
 

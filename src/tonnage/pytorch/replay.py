@@ -6,14 +6,13 @@ was recorded. The step is played twice: the second finds the blocks that the fir
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tonnage.memory.allocator import Allocator, Block, Policy
 from tonnage.memory.timeline import Alive, Timeline
-from tonnage.pytorch.trace import Allocation, Category, Trace
+from tonnage.pytorch.trace import Allocation, Category, Trace, without_places
 
 TOP = 12
 """Storages that are named at the peak."""
@@ -31,8 +30,6 @@ SERIES: dict[Category, str] = {
     "temporary": "temporaries",
 }
 """The categories of a recording among those of `tonnage.memory.peak.CATEGORIES`."""
-
-_PLACE = re.compile(r"\.\d+(?=\.|$)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,10 +120,8 @@ def _name(storage: Allocation) -> str:
     """What a storage is, and where it comes from, with the places of layers left out."""
     if storage.category not in ("activation", "temporary", "gathered parameter"):
         return storage.category
-    operator = storage.operator.removeprefix("aten.").partition(".")[0]
-    module = _PLACE.sub(".*", storage.module)
-    what = f"{storage.category}: {operator}"
-    return f"{what} of {module}" if module else what
+    operator = storage.operator.split(".")[1] if "." in storage.operator else storage.operator
+    return f"{without_places(storage.module)} {operator}".strip()
 
 
 def _events(trace: Trace) -> Iterator[tuple[int, int, bool]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
@@ -30,6 +31,9 @@ def run_step(
     recorder.adopt([tokens], "input")
     batches = int(setting.grad_acc)
     with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        # FSDP2 warns of results that are views, which nothing here writes into.
+        warnings.filterwarnings("ignore", message="FSDP2-wrapped module")
         stack.enter_context(cuda_operators(FORMATS[setting.precision.weights]))
         stack.enter_context(stops_early(setting))
         if int(setting.tp) > 1:

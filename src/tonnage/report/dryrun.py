@@ -67,10 +67,14 @@ def print_trace(trace: Trace, *, title: str, screen: Console | None = None) -> N
     moments = [trace.peak_of(phase) for phase in trace.phases_seen]
     facts(screen, [(str(m.phase), format_bytes(m.bytes), "") for m in moments if m is not None])
     heading(screen, "Alive at the peak")
-    facts(screen, [(f"{a.count} x {a.name}", format_bytes(a.bytes), "") for a in alive])
+    several = [(f"{a.count:,} tensors" if a.count > 1 else "", a) for a in alive]
+    facts(screen, [(a.name, format_bytes(a.bytes), count) for count, a in several])
     heading(screen, "Saved for backward, by the module that keeps it")
-    largest = Counter(trace.saved_by()).most_common(MOST_MODULES)
-    facts(screen, [(name or "outside", format_bytes(size), "") for name, size in largest])
+    kept = sorted(trace.saved_by_kind().items(), key=lambda item: -item[1][1])[:MOST_MODULES]
+    facts(
+        screen,
+        [(n or "outside", format_bytes(s), f"{c} modules" if c > 1 else "") for n, (c, s) in kept],
+    )
     heading(screen, "FLOPs")
     facts(
         screen,
