@@ -116,7 +116,7 @@ def _check_units(setting: Setting) -> None:
         raise NotModelledError(
             field="precision",
             value=setting.precision.name,
-            problem="has a router in fp32 beside narrow weights, and a unit of FSDP2 has one format",
+            problem="has a router in fp32 beside narrow weights: a unit of FSDP2 has one format",
             accepted="fp32 or bf16-amp",
         )
 
