@@ -135,6 +135,22 @@ def test_classes_of_transformers(model: str, fields: dict[str, Any]) -> None:
     hold(run(model, 4, "transformers", **fields))
 
 
+@pytest.mark.parametrize("fields", [{}, {"recompute": "full"}, {"tp": 4}])
+def test_the_peak_of_a_larger_model_is_near(fields: dict[str, Any]) -> None:
+    """The loss decides it: whole layers of FSDP2, and the four copies of a split vocabulary."""
+    config = {
+        **DECODERS["mha-tied"],
+        "hidden_size": 1024,
+        "intermediate_size": 2816,
+        "vocab_size": 32000,
+        "max_position_embeddings": 2048,
+    }
+    plan = Plan(runtime="fsdp2", seq=2048, **fields)
+    rows = compare(dry_run(config, plan, parse_cluster("8xH100")))
+    (peak,) = (row for row in rows if row.name == "peak")
+    assert abs(peak.difference) < 0.04 * peak.dry_run
+
+
 @pytest.mark.parametrize("grad_acc", [1, 2])
 def test_fully_sharded_ranks_send_what_the_ledger_says(grad_acc: int) -> None:
     """The root is gathered once a pass, and nothing but shards is sent."""

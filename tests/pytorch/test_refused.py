@@ -97,6 +97,7 @@ def test_replicas_are_left_out_and_named(llama: str) -> None:
     done = run("dryrun", llama, "--seq", "32", "--gpus", "4xH100")
     assert done.code == 0
     assert "gradients are not reduced" in " ".join(done.out.split())
+    assert "Collectives" not in done.out
 
 
 def test_without_pytorch_the_extra_is_named(llama: str) -> None:

@@ -60,7 +60,7 @@ def spread(
         if setting.gathers:
             shard_fully(model, layers_of(model, setting), setting, world)
     recorder.adopt_module(model)
-    if world.copies * world.shards > 1 and not setting.gathers:
+    if world.copies * world.shards > 1 and setting.runtime.bucket_copy:
         return replicate(model, recorder)
     return model
 
