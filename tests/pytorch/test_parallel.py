@@ -166,6 +166,15 @@ def test_replicas_reduce_every_gradient_once() -> None:
     assert done.trace.most_of("communication buffer") == done.trace.most_of("gradient")
 
 
+def test_rows_that_do_not_divide_are_named() -> None:
+    """Eight experts on sixteen ranks: each holds a padded one."""
+    done = run("moe", 16, "transformers")
+    assert any("rows that the ranks do not divide" in note for note in done.assumptions)
+    (row,) = (row for row in compare(done) if row.name == "parameters")
+    assert row.difference < 0
+    assert not any("rows that" in note for note in run("gqa", 4).assumptions)
+
+
 def test_whole_parameters_are_lent() -> None:
     """One unit whole beside its gathered copy, and the root all the while."""
     trace = run("gqa", 4).trace

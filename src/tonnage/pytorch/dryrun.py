@@ -10,6 +10,7 @@ from tonnage.arch import Architecture, read_config
 from tonnage.cluster import Cluster
 from tonnage.plan import Plan, Resolved, resolve
 from tonnage.pytorch.build import ModelCode, build_model, build_optimizer, spread
+from tonnage.pytorch.parallel import padded_weights
 from tonnage.pytorch.recorder import record
 from tonnage.pytorch.refuse import check_plan
 from tonnage.pytorch.step import run_step
@@ -80,6 +81,8 @@ def dry_run(
         with recorder.paused():
             built = build_model(config, setting, code)
         model = spread(built, setting, code, world, recorder)
+        with recorder.paused():
+            padded = padded_weights(model)
         run_step(recorder, model, build_optimizer(model, setting), setting)
         trace = recorder.trace()
     return DryRun(
@@ -87,7 +90,16 @@ def dry_run(
         code=code,
         resolved=resolved,
         trace=trace,
-        assumptions=(*notes, *_assumptions(resolved, code), *trace.notes),
+        assumptions=(*notes, *_padding(padded), *_assumptions(resolved, code), *trace.notes),
+    )
+
+
+def _padding(weights: int) -> tuple[str, ...]:
+    if not weights:
+        return ()
+    return (
+        f"{weights} weights have rows that the ranks do not divide: FSDP2 pads their shards, "
+        "and the ledger does not",
     )
 
 

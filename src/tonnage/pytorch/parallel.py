@@ -7,12 +7,13 @@ by `DistributedDataParallel`: the order and the layouts are torchtitan's
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import distributed, nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     ParallelStyle,
@@ -95,6 +96,17 @@ def shard_fully(model: nn.Module, layers: Any, setting: Setting, world: World) -
     for layer in layers:
         fully_shard(layer, mesh=world.data, mp_policy=policy, reshard_after_forward=again)
     fully_shard(model, mesh=world.data, mp_policy=policy)
+
+
+def padded_weights(model: nn.Module) -> int:
+    """Weights whose rows a mesh does not divide: `fully_shard` pads every shard to the largest."""
+    count = 0
+    for weight in model.parameters():
+        if isinstance(weight, DTensor):
+            sizes = zip(weight.placements, weight.device_mesh.shape, strict=True)
+            parts = math.prod(size for placement, size in sizes if placement.is_shard())
+            count += weight.to_local().numel() * parts != weight.numel()
+    return count
 
 
 def replicate(model: nn.Module, recorder: Recorder) -> nn.Module:
