@@ -167,7 +167,7 @@ def test_replicas_reduce_every_gradient_once() -> None:
 
 
 def test_rows_that_do_not_divide_are_named() -> None:
-    """Eight experts on sixteen ranks: each holds a padded one."""
+    """Four experts on sixteen ranks: each holds one, padding or not."""
     done = run("moe", 16, "transformers")
     assert any("rows that the ranks do not divide" in note for note in done.assumptions)
     (row,) = (row for row in compare(done) if row.name == "parameters")

@@ -26,7 +26,6 @@ from torch.utils._python_dispatch import (
     TorchDispatchMode,
     is_traceable_wrapper_subclass_type,
 )
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from tonnage.pytorch.collectives import collective_call
@@ -161,8 +160,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         module = self._module(phase)
         self._note_inputs(args, kwargs)
         result = func(*args, **kwargs)
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, torch.Tensor) and _has_storage(leaf):
+        for leaf in _tensors((result,)):
+            if _has_storage(leaf):
                 self._note_tensor(leaf, str(func), module=module, phase=phase)
         for leaf, category in lent_by(func, args, kwargs):
             self.adopt([leaf], category)
@@ -241,8 +240,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
                 self.adopt([local_tensor(parameter.grad)], "gradient")
 
     def _note_inputs(self, args: Any, kwargs: Any) -> None:
-        for leaf in tree_leaves((args, kwargs)):
-            if isinstance(leaf, torch.Tensor) and _has_storage(leaf):
+        for leaf in _tensors((args, kwargs)):
+            if _has_storage(leaf):
                 storage = self._alive.get(_key(leaf))
                 if isinstance(leaf, torch.nn.Parameter):
                     self._adopt_parameters([leaf])
@@ -343,6 +342,17 @@ def _resizes(recorder: Recorder) -> Iterator[None]:
 
     with patch.object(torch.UntypedStorage, "resize_", watched):
         yield
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """The tensors among an operator's arguments or results, which nest in these three ways."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from _tensors(value)
+        elif isinstance(value, dict):
+            yield from _tensors(value.values())
 
 
 def _has_storage(tensor: torch.Tensor) -> bool:

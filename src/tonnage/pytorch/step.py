@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.distributed.tensor.parallel import loss_parallel
@@ -12,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tonnage.plan import Setting
 from tonnage.pytorch.checkpoints import stops_early
+from tonnage.pytorch.distributed import local_tensor
 from tonnage.pytorch.formats import FORMATS
 from tonnage.pytorch.kernels import cuda_operators
 from tonnage.pytorch.recorder import Recorder
@@ -41,8 +44,26 @@ def run_step(
         for index in range(batches):
             with _reduces(model, last=index == batches - 1):
                 _loss(recorder, model, tokens, setting).backward()
-    optimizer.step()
+    with _local_update():
+        optimizer.step()
     optimizer.zero_grad()
+
+
+@contextmanager
+def _local_update() -> Iterator[None]:
+    """Hand a fused update the rank's own parts of what is sharded.
+
+    That is what DTensor does, after it has found weight by weight that nothing has to move:
+    a fifth of the time of a dry run.
+    """
+    update = torch._fused_adamw_
+
+    def local(*lists: Any, **more: Any) -> None:
+        own = [[local_tensor(t) for t in tensors] for tensors in lists]
+        update(*own, **more)
+
+    with patch.object(torch, "_fused_adamw_", local):
+        yield
 
 
 def _reduces(model: Any, *, last: bool) -> AbstractContextManager[Any]:
@@ -74,7 +95,9 @@ def _autocast(setting: Setting) -> AbstractContextManager[Any]:
 
 
 def _make_states(model: Any, optimizer: torch.optim.Optimizer) -> None:
+    """A step that makes the optimizer's states and leaves out the update."""
     for parameter in model.parameters():
         parameter.grad = torch.empty_like(parameter)
-    optimizer.step()
+    with patch("torch.optim.adam.adam"):
+        optimizer.step()
     optimizer.zero_grad()
