@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from tonnage.algebra import Number, ceil_div, total
 from tonnage.dtype import dtype
-from tonnage.ledger import Operations, StageLedger, Weight
+from tonnage.ledger import StageLedger, Weight
 from tonnage.ledger.optimizer import state_bytes
-from tonnage.ledger.piece import Size, sum_of, weight_sums
+from tonnage.ledger.piece import Pieces, Size, sum_of, weight_sums
 from tonnage.ledger.quantized import stored
 from tonnage.plan import Setting
-
-Pieces: TypeAlias = Sequence[tuple[Operations, int]]
-"""Pieces of a stage, and how often it holds each."""
 
 
 @dataclass(frozen=True, kw_only=True)
