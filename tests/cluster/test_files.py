@@ -115,7 +115,8 @@ def test_a_cluster_file_can_name_a_device_file_beside_it(tmp_path: Path) -> None
         ),
         (
             'device = "H100"\ngpus = 8\nnetwork = {bandwidth = "1GB/s", latency = "5us", x = 1}',
-            "network.x: 1 is not a key of a cluster file (accepted: bandwidth, latency, name)",
+            "network.x: 1 is not a key of a cluster file "
+            "(accepted: bandwidth, latency, name, measured)",
         ),
         (
             'device = "H100"\ngpus = 8\ngpus_per_node = "eight"',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,6 +11,13 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.device import Device
 from tonnage.cluster.find import find_device, find_link
 from tonnage.cluster.link import Link
+from tonnage.cluster.measured import (
+    DEVICE_CONSTANTS,
+    FORMAT_CONSTANTS,
+    NETWORK_CONSTANTS,
+    SCALE_UP_CONSTANTS,
+    check_constants,
+)
 from tonnage.dtype import DTYPES
 from tonnage.errors import InputError
 from tonnage.files import UnreadableError, read_bounded
@@ -26,7 +34,7 @@ LARGEST_FILE = 16 * 2**10
 """The parser of TOML takes the square of a long dotted key: this bounds it to a second."""
 _CONTEXT = 500 * MIB
 _PEAK_KEYS = tuple(dict.fromkeys(entry.peak for entry in DTYPES))
-_LINK_KEYS = ("bandwidth", "latency", "name")
+_LINK_KEYS = ("bandwidth", "latency", "name", "measured")
 _A_RATE = "a rate, such as 50GB/s or 400Gb/s"
 
 
@@ -82,7 +90,9 @@ def load_device_file(path: str | Path) -> Device:
     ``name``, ``memory``, ``bandwidth`` and the table ``peak`` must be there. What else a
     device has is optional: ``usable_memory`` (by default all of it), ``tdp_watts``,
     ``multiprocessors``, ``architecture``, ``vendor``, ``scale_up``, ``scale_up_domain``,
-    ``gpus_per_node`` (8), ``network``, ``context`` (500 MiB) and ``source``.
+    ``gpus_per_node`` (8), ``network``, ``context`` (500 MiB), ``source``, and ``measured``:
+    constants of the time model (`tonnage.cluster.measured`), in a table of their own for
+    each number format (``[measured.bf16]``) and for a link (``measured`` of its table).
 
     Raises:
         InputError: the file cannot be read, or a key of it is unknown or makes no sense.
@@ -114,7 +124,30 @@ def load_device_file(path: str | Path) -> Device:
         context_bytes=context,
         source=given.source or f"the device file {file.name}",
         sources={} if context is not None else {"context_bytes": "assumed: the file gives none"},
+        measured=_measured(given.measured, given.peak),
     )
+
+
+def _measured(
+    given: Mapping[str, float | dict[str, float]], peaks: Mapping[str, object]
+) -> dict[str, float]:
+    """A device's measured constants, those of a format with its name before theirs."""
+    plain = {name: value for name, value in given.items() if isinstance(value, int | float)}
+    found = check_constants(plain, DEVICE_CONSTANTS, field="measured")
+    for number_format, table in given.items():
+        if not isinstance(table, dict):
+            continue
+        field = f"measured.{number_format}"[:100]
+        if number_format not in peaks:
+            raise InputError(
+                field=field,
+                value=number_format,
+                problem="is a format that the file gives no peak for",
+                accepted=", ".join(peaks),
+            )
+        for name, value in check_constants(table, FORMAT_CONSTANTS, field=field).items():
+            found[f"{number_format}.{name}"] = value
+    return found
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -230,6 +263,11 @@ def _link_of(stated: str | LinkFile, *, field: str) -> Link:
         bandwidth=_rate(stated.bandwidth, field=f"{field}.bandwidth"),
         latency=parse_seconds(stated.latency, field=f"{field}.latency"),
         source="a file of the person who asks",
+        measured=check_constants(
+            stated.measured,
+            NETWORK_CONSTANTS if field == "network" else SCALE_UP_CONSTANTS,
+            field=f"{field}.measured",
+        ),
     )
 
 
