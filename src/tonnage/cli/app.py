@@ -44,6 +44,12 @@ VERBS = {
         "tonnage.cli.score:score",
         "Hold the predictor to measured runs: errors by family, fits, and choice of plan.",
     ),
+    "calibrate": (
+        "tonnage.cli.calibrate:calibrate",
+        "Fit the time model's constants to a device: measured here, or from measured steps.\n\n"
+        "Measuring needs the torch extra; under torchrun collectives are measured too. --from "
+        "rows.csv needs neither. --out writes a device file, which --device-file takes.",
+    ),
     "napkin": (
         "tonnage.cli.napkin:napkin",
         "The back of the envelope: how long a run takes, how large a model can be.",

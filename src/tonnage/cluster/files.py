@@ -107,6 +107,8 @@ def load_device_file(path: str | Path) -> Device:
         usable = parse_bytes(given.usable_memory, field="usable_memory")
     context = _CONTEXT if given.context is None else parse_bytes(given.context, field="context")
     _check_memory(memory, usable, context)
+    for key in ("name", "vendor", "architecture", "source"):
+        _check_printable(getattr(given, key), field=key)
     return Device(
         name=given.name,
         vendor=given.vendor,
@@ -148,6 +150,17 @@ def _measured(
         for name, value in check_constants(table, FORMAT_CONSTANTS, field=field).items():
             found[f"{number_format}.{name}"] = value
     return found
+
+
+def _check_printable(text: str, *, field: str) -> None:
+    """Refuse what would move a terminal's cursor or colours when it is printed."""
+    if not text.isprintable():
+        raise InputError(
+            field=field,
+            value=ascii(text),
+            problem="holds a control character",
+            accepted="letters, digits, spaces and signs",
+        )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -258,6 +271,7 @@ def override_link(
 def _link_of(stated: str | LinkFile, *, field: str) -> Link:
     if isinstance(stated, str):
         return find_link(stated, field=field)
+    _check_printable(stated.name, field=f"{field}.name")
     return Link(
         name=stated.name,
         bandwidth=_rate(stated.bandwidth, field=f"{field}.bandwidth"),

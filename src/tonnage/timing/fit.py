@@ -27,6 +27,9 @@ PRIOR: Final = 1.5
 It keeps what the data say nothing of in its place, and gives way to any data."""
 
 ROUNDS: Final = 40
+FIRST_ROUNDS: Final = 4
+"""Rounds of the search among all constants, before those that the data do not determine go."""
+
 STEP: Final = 0.02
 """Relative step of the numerical derivatives: over the small jumps of tiles and waves."""
 
@@ -80,7 +83,7 @@ class Fit:
 
     Attributes:
         constants: every unknown, in order.
-        before: median absolute relative error of the predictions from the starts.
+        before: mean absolute relative error of the predictions from the starts.
         after: the same from the fitted constants.
         rows: measurements.
     """
@@ -104,8 +107,8 @@ def fit(
 ) -> Fit:
     """Constants whose predictions lie nearest to what was measured, in logarithms.
 
-    What the first fit does not determine is put back to its start, and the others are fitted
-    once more without it.
+    The worst determined constant is put back to its start, one after another, until the data
+    determine the rest; those are then fitted without it.
 
     Args:
         unknowns: the constants.
@@ -115,25 +118,75 @@ def fit(
     """
     problem = _Problem(predict, np.log(np.asarray(measured, dtype=np.float64)), seen)
     starts = {each.name: each.start for each in unknowns}
-    first = _Search(problem, unknowns, starts).run()
-    errors = dict(zip(starts, first.errors(), strict=True))
-    kept = [each for each in unknowns if errors[each.name] <= DETERMINED]
+    first = _Search(problem, unknowns, starts).run(FIRST_ROUNDS)
+    errors, kept = _sorted_out(first)
     values = dict(starts)
     if kept:
-        again = _Search(problem, kept, values)
+        again = _Search(problem, kept, starts)
         again.position = np.log([first.values()[each.name] for each in kept])
-        again = again.run()
-        values.update(again.values())
+        values.update(again.run(ROUNDS).values())
         errors.update(zip((each.name for each in kept), again.errors(), strict=True))
     return Fit(
         constants=tuple(
             Fitted(name=name, value=float(values[name]), error=float(errors[name]))
             for name in starts
         ),
-        before=problem.median_error(starts),
-        after=problem.median_error(values),
+        before=problem.mean_error(starts),
+        after=problem.mean_error(values),
         rows=problem.target.size,
     )
+
+
+def _sorted_out(search: _Search) -> tuple[dict[str, float], list[Unknown]]:
+    """Every constant's error, and the constants that the data determine without the others.
+
+    The error of one that goes is that beside all that were still there.
+    """
+    residuals, slopes = search.linear()
+    errors: dict[str, float] = {}
+    kept = list(range(len(search.unknowns)))
+    while kept:
+        found = standard_errors(residuals, slopes[:, kept])
+        worst = int(np.argmax(found))
+        errors.update({search.unknowns[i].name: float(e) for i, e in zip(kept, found, strict=True)})
+        if found[worst] <= DETERMINED:
+            break
+        del kept[worst]
+    return errors, [search.unknowns[index] for index in kept]
+
+
+def standard_errors(residuals: Vector, slopes: Vector) -> Vector:
+    """Standard errors of constants, in logarithms, from the data alone.
+
+    Args:
+        residuals: of the best fit, one for each measurement.
+        slopes: their derivatives, a column for each constant.
+    """
+    freedom = max(residuals.size - slopes.shape[1], 1)
+    weights = _weights(residuals)
+    scale = max(float(np.sum(weights * residuals**2)) / freedom, 1e-12)
+    _, sizes, ways = np.linalg.svd(slopes * np.sqrt(weights)[:, None], full_matrices=True)
+    sizes = np.pad(sizes, (0, len(ways) - len(sizes)))
+    variance = np.zeros(len(ways))
+    for size, way in zip(sizes, ways, strict=True):
+        if size > 1e-6 * sizes[0]:
+            variance += scale * way**2 / size**2
+        else:  # a direction in which nothing that was measured changes
+            variance[np.abs(way) > 1e-3] = math.inf
+    variance[np.max(np.abs(slopes), axis=0, initial=0.0) < NEGLIGIBLE] = math.inf
+    errors: Vector = np.sqrt(variance)
+    return errors
+
+
+def _reference(residuals: Vector) -> float:
+    """A standard deviation that outliers do not widen: of the median residual."""
+    return max(float(np.median(np.abs(residuals))) / 0.6745, 1e-3)
+
+
+def _weights(residuals: Vector) -> Vector:
+    near = OUTLIER * _reference(residuals)
+    weights: Vector = np.minimum(1.0, near / np.maximum(np.abs(residuals), 1e-12))
+    return weights
 
 
 class _Problem:
@@ -148,9 +201,9 @@ class _Problem:
         self._seen()
         return np.asarray(found, dtype=np.float64)
 
-    def median_error(self, values: Mapping[str, float]) -> float:
-        """Median absolute relative error."""
-        return float(np.median(np.abs(np.expm1(self.residuals(values)))))
+    def mean_error(self, values: Mapping[str, float]) -> float:
+        """Mean absolute relative error."""
+        return float(np.mean(np.abs(np.expm1(self.residuals(values)))))
 
 
 class _Search:
@@ -159,7 +212,7 @@ class _Search:
     def __init__(
         self, problem: _Problem, unknowns: Sequence[Unknown], fixed: Mapping[str, float]
     ) -> None:
-        self._problem, self._unknowns, self._fixed = problem, unknowns, fixed
+        self._problem, self.unknowns, self._fixed = problem, unknowns, fixed
         self._low = np.log([each.least for each in unknowns])
         self._high = np.log([each.most for each in unknowns])
         self._start = np.log([each.start for each in unknowns])
@@ -171,14 +224,14 @@ class _Search:
         place = np.exp(self.position if position is None else position)
         return {
             **self._fixed,
-            **{each.name: float(v) for each, v in zip(self._unknowns, place, strict=True)},
+            **{each.name: float(v) for each, v in zip(self.unknowns, place, strict=True)},
         }
 
-    def run(self) -> _Search:
+    def run(self, rounds: int) -> _Search:
         """Search until nothing improves."""
         damping = 1e-2
         residuals = self._problem.residuals(self.values())
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             slopes = self._slopes(residuals)
             improved = False
             while damping < 1e6 and not improved:
@@ -197,27 +250,19 @@ class _Search:
     def errors(self) -> Vector:
         """Relative standard errors from the data alone."""
         residuals = self._problem.residuals(self.values())
-        slopes = self._slopes(residuals, again=True)
-        freedom = max(residuals.size - len(self._unknowns), 1)
-        scale = max(float(np.sum(self._weights(residuals) * residuals**2)) / freedom, 1e-12)
-        weighted = slopes * np.sqrt(self._weights(residuals))[:, None]
-        _, sizes, ways = np.linalg.svd(weighted, full_matrices=True)
-        sizes = np.pad(sizes, (0, len(ways) - len(sizes)))
-        variance = np.zeros(len(ways))
-        for size, way in zip(sizes, ways, strict=True):
-            if size > 1e-6 * sizes[0]:
-                variance += scale * way**2 / size**2
-            else:  # a direction in which nothing that was measured changes
-                variance[np.abs(way) > 1e-3] = math.inf
-        variance[np.max(np.abs(slopes), axis=0, initial=0.0) < NEGLIGIBLE] = math.inf
-        return np.sqrt(variance)
+        return standard_errors(residuals, self._slopes(residuals))
 
-    def _slopes(self, residuals: Vector, *, again: bool = False) -> Vector:
+    def linear(self) -> tuple[Vector, Vector]:
+        """What is left after one more step along the slopes, and the slopes."""
+        residuals = self._problem.residuals(self.values())
+        slopes = self._slopes(residuals)
+        step, *_ = np.linalg.lstsq(slopes, residuals, rcond=1e-6)
+        return residuals - slopes @ step, slopes
+
+    def _slopes(self, residuals: Vector) -> Vector:
         """Derivatives by each constant; those that did nothing once are not asked again."""
-        slopes = np.zeros((residuals.size, len(self._unknowns)))
-        for index in range(len(self._unknowns)):
-            if self._idle[index] and not again:
-                continue
+        slopes = np.zeros((residuals.size, len(self.unknowns)))
+        for index in np.flatnonzero(~self._idle):
             place = self.position.copy()
             step = STEP if place[index] + STEP <= self._high[index] else -STEP
             place[index] += step
@@ -226,7 +271,7 @@ class _Search:
         return slopes
 
     def _moved(self, residuals: Vector, slopes: Vector, damping: float) -> Vector:
-        weights = self._weights(residuals)
+        weights = _weights(residuals)
         scale = max(float(np.median(np.abs(residuals))), 1e-4)
         prior = (scale / PRIOR) ** 2
         square: Vector = slopes.T @ (weights[:, None] * slopes)
@@ -238,15 +283,7 @@ class _Search:
     def _cost(self, residuals: Vector, place: Vector) -> float:
         scale = max(float(np.median(np.abs(residuals))), 1e-4)
         size = np.abs(residuals)
-        near = OUTLIER * self._reference(residuals)
+        near = OUTLIER * _reference(residuals)
         data = np.where(size <= near, size**2, 2 * near * size - near**2)
         prior = (scale / PRIOR) ** 2 * (place - self._start) ** 2
         return float(np.sum(data) + np.sum(prior))
-
-    def _weights(self, residuals: Vector) -> Vector:
-        near = OUTLIER * self._reference(residuals)
-        weights: Vector = np.minimum(1.0, near / np.maximum(np.abs(residuals), 1e-12))
-        return weights
-
-    def _reference(self, residuals: Vector) -> float:
-        return max(float(np.median(np.abs(residuals))) / 0.6745, 1e-3)
