@@ -50,6 +50,12 @@ VERBS = {
         "Measuring needs the torch extra; under torchrun collectives are measured too. --from "
         "rows.csv needs neither. --out writes a device file, which --device-file takes.",
     ),
+    "oom": (
+        "tonnage.cli.oom:oom",
+        "Say what ran out of memory, when, why, and what to change.\n\n"
+        "Reads a CUDA, HIP, XPU, MPS or NPU out-of-memory message, vLLM's, or a whole log. With "
+        "MODEL and a plan, the tensor that was asked for is named and each change is weighed.",
+    ),
     "napkin": (
         "tonnage.cli.napkin:napkin",
         "The back of the envelope: how long a run takes, how large a model can be.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
@@ -18,6 +19,7 @@ from tonnage.plan import Plan
 
 if TYPE_CHECKING:
     from tonnage.estimation import Estimate, Explanation
+    from tonnage.search import Change
 
 _WHAT = Group("Model and plan", sort_key=1)
 _NO_CLUSTER = ClusterFlags()
@@ -75,7 +77,12 @@ def estimate(
 
         row = explain.strip().lower().replace("-", "_").replace(" ", "_")
         return _show_explanation(explain_row(architecture, plan, where, row), as_json=as_json)
-    return _show(weigh(architecture, plan, where, within), as_json=as_json)
+    answer = weigh(architecture, plan, where, within)
+    if answer.fits:
+        return _show(answer, None, as_json=as_json)
+    from tonnage.search import nearest
+
+    return _show(answer, nearest(architecture, plan, where, within, before=answer), as_json=as_json)
 
 
 def _model(model: str | None, file: str | None) -> str:
@@ -103,13 +110,17 @@ def _plan(path: str | None, changes: dict[str, Any]) -> Plan:
     return dataclasses.replace(read_plan(show_hyphen(path)), **changes)
 
 
-def _show(answer: Estimate, *, as_json: bool) -> int:
+def _show(answer: Estimate, changes: Sequence[Change] | None, *, as_json: bool) -> int:
+    """Print an answer, and what would make it fit where it does not."""
     if as_json:
-        print_json(answer.to_dict())
+        found = answer.to_dict()
+        if changes is not None:
+            found["nearest"] = [change.to_dict() for change in changes]
+        print_json(found)
     else:
         from tonnage.report.estimate import print_estimate
 
-        print_estimate(answer)
+        print_estimate(answer, changes)
     return 0 if answer.fits else 3
 
 

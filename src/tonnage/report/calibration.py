@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from tonnage.timing.fit import Fit
 
 _KNOWN = {
-    each.name: each
-    for each in (*SCALE_UP_CONSTANTS, *DEVICE_CONSTANTS, *FORMAT_CONSTANTS)
+    each.name: each for each in (*SCALE_UP_CONSTANTS, *DEVICE_CONSTANTS, *FORMAT_CONSTANTS)
 } | {f"network.{each.name}": each for each in NETWORK_CONSTANTS}
 """What each constant is, by its own name; the network's by their whole names."""
 

@@ -1,0 +1,1 @@
+"""What an out-of-memory message says, alone and beside an estimate of the run that raised it."""

@@ -1,0 +1,50 @@
+"""Single changes to a plan are what their estimates say."""
+
+import pytest
+
+from tonnage import Limits, Plan, estimate, load, parse_cluster
+from tonnage.search import changes, nearest
+
+LLAMA = load("llama-3.1-8b")
+NODE = parse_cluster("8xH100")
+PLAN = Plan(runtime="fsdp2", seq=8192, mbs=2, gbs=64)
+
+
+def test_each_change_is_the_estimate_of_the_changed_plan() -> None:
+    before = estimate(LLAMA, PLAN, NODE)
+    found = changes(LLAMA, PLAN, NODE, before=before)
+    assert len(found) > 5
+    for change in found:
+        again = estimate(LLAMA, change.answer.plan, NODE)
+        assert again.memory.peak_bytes == change.answer.memory.peak_bytes
+        assert change.bytes == (again.memory.peak_bytes.device - before.memory.peak_bytes.device)
+        assert change.seconds == pytest.approx(again.step.seconds - before.step.seconds)
+        assert change.bytes < 0
+
+
+def test_the_batch_stays() -> None:
+    for change in changes(LLAMA, PLAN, NODE):
+        assert change.answer.plan.gbs == 64
+
+
+def test_what_fits_comes_cheapest_first_and_the_same_training_before_another() -> None:
+    found = nearest(LLAMA, PLAN, NODE)
+    assert all(change.answer.fits for change in found)
+    same = [change.seconds for change in found if not change.alters]
+    assert same == sorted(same)
+    kinds = [bool(change.alters) for change in found]
+    assert kinds == sorted(kinds)
+    assert found[0].fields == {"mbs": 1}
+
+
+def test_changes_are_joined_where_none_is_enough() -> None:
+    tight = Limits(memory_limit=26 * 2**30)
+    (joined,) = nearest(LLAMA, PLAN, NODE, tight)
+    assert joined.answer.fits
+    assert len(joined.fields) > 1
+    for change in changes(LLAMA, PLAN, NODE, tight):
+        assert change.alters or not change.answer.fits
+
+
+def test_nothing_is_promised_where_nothing_is_enough() -> None:
+    assert nearest(load("llama-3.1-405b"), Plan(seq=8192), NODE) == ()
