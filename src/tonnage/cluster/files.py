@@ -21,7 +21,7 @@ from tonnage.cluster.measured import (
 from tonnage.dtype import DTYPES
 from tonnage.errors import InputError
 from tonnage.files import UnreadableError, read_bounded
-from tonnage.quantity import MIB, parse_bytes, parse_count, parse_seconds
+from tonnage.quantity import MIB, parse_bytes, parse_count, parse_rate, parse_seconds
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -35,7 +35,6 @@ LARGEST_FILE = 16 * 2**10
 _CONTEXT = 500 * MIB
 _PEAK_KEYS = tuple(dict.fromkeys(entry.peak for entry in DTYPES))
 _LINK_KEYS = ("bandwidth", "latency", "name", "measured")
-_A_RATE = "a rate, such as 50GB/s or 400Gb/s"
 
 
 def load_cluster_file(path: str | Path) -> Cluster:
@@ -115,7 +114,7 @@ def load_device_file(path: str | Path) -> Device:
         architecture=given.architecture,
         memory_bytes=memory,
         usable_bytes=usable,
-        bandwidth=_rate(given.bandwidth, field="bandwidth"),
+        bandwidth=parse_rate(given.bandwidth, field="bandwidth"),
         peak={key: _peak(key, rate) for key, rate in given.peak.items()},
         tdp_watts=given.tdp_watts,
         multiprocessors=given.multiprocessors,
@@ -259,7 +258,9 @@ def override_link(
     return Link(
         name=f"{link.name}, changed",
         bandwidth=(
-            link.bandwidth if bandwidth is None else _rate(bandwidth, field=f"{role}_bandwidth")
+            link.bandwidth
+            if bandwidth is None
+            else parse_rate(bandwidth, field=f"{role}_bandwidth")
         ),
         latency=(
             link.latency if latency is None else parse_seconds(latency, field=f"{role}_latency")
@@ -274,7 +275,7 @@ def _link_of(stated: str | LinkFile, *, field: str) -> Link:
     _check_printable(stated.name, field=f"{field}.name")
     return Link(
         name=stated.name,
-        bandwidth=_rate(stated.bandwidth, field=f"{field}.bandwidth"),
+        bandwidth=parse_rate(stated.bandwidth, field=f"{field}.bandwidth"),
         latency=parse_seconds(stated.latency, field=f"{field}.latency"),
         source="a file of the person who asks",
         measured=check_constants(
@@ -283,18 +284,6 @@ def _link_of(stated: str | LinkFile, *, field: str) -> Link:
             field=f"{field}.measured",
         ),
     )
-
-
-def _rate(text: str, *, field: str) -> float:
-    """Bytes per second: ``50GB/s``, ``3.35TB/s``, ``400Gb/s`` (bits, an eighth of it)."""
-    amount, slash, unit = text.strip().rpartition("/")
-    if not slash or unit.strip() != "s":
-        raise InputError(field=field, value=text, problem="is not a rate", accepted=_A_RATE)
-    amount = amount.strip()
-    # A small b after a prefix is a bit, as networks are quoted.
-    if amount.endswith("b") and amount[-2:-1] in ("M", "G", "T"):
-        return parse_bytes(f"{amount[:-1]}B", field=field) / 8
-    return float(parse_bytes(amount, field=field))
 
 
 def _peak(key: str, rate: str | float) -> float:
