@@ -19,7 +19,7 @@ from tonnage.plan import Plan
 
 if TYPE_CHECKING:
     from tonnage.estimation import Estimate, Explanation
-    from tonnage.search import Change
+    from tonnage.search import Advice, Change
 
 _WHAT = Group("Model and plan", sort_key=1)
 _NO_CLUSTER = ClusterFlags()
@@ -78,11 +78,13 @@ def estimate(
         row = explain.strip().lower().replace("-", "_").replace(" ", "_")
         return _show_explanation(explain_row(architecture, plan, where, row), as_json=as_json)
     answer = weigh(architecture, plan, where, within)
-    if answer.fits:
-        return _show(answer, None, as_json=as_json)
-    from tonnage.search import nearest
+    from tonnage.search import advice, nearest
 
-    return _show(answer, nearest(architecture, plan, where, within, before=answer), as_json=as_json)
+    if answer.fits:
+        faster = advice(architecture, where, answer, within)
+        return _show(answer, None, faster, as_json=as_json)
+    changes = nearest(architecture, plan, where, within, before=answer)
+    return _show(answer, changes, (), as_json=as_json)
 
 
 def _model(model: str | None, file: str | None) -> str:
@@ -110,17 +112,23 @@ def _plan(path: str | None, changes: dict[str, Any]) -> Plan:
     return dataclasses.replace(read_plan(show_hyphen(path)), **changes)
 
 
-def _show(answer: Estimate, changes: Sequence[Change] | None, *, as_json: bool) -> int:
-    """Print an answer, and what would make it fit where it does not."""
+def _show(
+    answer: Estimate,
+    changes: Sequence[Change] | None,
+    faster: Sequence[Advice],
+    *,
+    as_json: bool,
+) -> int:
+    """Print an answer, what would make it fit where it does not, and else what shortens it."""
     if as_json:
-        found = answer.to_dict()
+        found = {**answer.to_dict(), "advice": [each.to_dict() for each in faster]}
         if changes is not None:
             found["nearest"] = [change.to_dict() for change in changes]
         print_json(found)
     else:
         from tonnage.report.estimate import print_estimate
 
-        print_estimate(answer, changes)
+        print_estimate(answer, changes, faster)
     return 0 if answer.fits else 3
 
 

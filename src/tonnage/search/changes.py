@@ -87,7 +87,7 @@ def changes(
     found = [
         weighed
         for fields, alters in _moves(before.plan, len(architecture.layers))
-        if (weighed := _weigh(architecture, before, cluster, limits, fields, alters))
+        if (weighed := weigh(architecture, before, cluster, limits, fields, alters))
     ]
     least = TRIFLE * before.memory.peak_bytes.device
     return tuple(sorted((each for each in found if -each.bytes > least), key=_cost))
@@ -140,7 +140,7 @@ def _together(
             weighed
             for change in remaining
             if (
-                weighed := _weigh(
+                weighed := weigh(
                     architecture, current, cluster, limits, change.fields, change.alters
                 )
             )
@@ -161,7 +161,7 @@ def _together(
     return None
 
 
-def _weigh(
+def weigh(
     architecture: Architecture,
     before: Estimate,
     cluster: Cluster,
