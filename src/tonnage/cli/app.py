@@ -34,6 +34,15 @@ VERBS = {
         "Every blank of the plan is filled in, and the answer says with what. Exit code 3 means "
         "that the run does not fit; the answer is printed all the same.",
     ),
+    "scale": (
+        "tonnage.cli.scale:scale",
+        "One plan on clusters of several sizes: strong scaling, or weak with --weak.\n\n"
+        "For example: tonnage scale llama-3.1-70b --gpus 64..512xH100 --tp 8 --gbs 512.",
+    ),
+    "batch": (
+        "tonnage.cli.batch:batch",
+        "Step time and throughput against the batch: the knee, and the limit of memory.",
+    ),
     "dryrun": (
         "tonnage.cli.dryrun:dryrun",
         "Run one training step on fake tensors with PyTorch, and hold the ledger to it.\n\n"

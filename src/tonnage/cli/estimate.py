@@ -13,9 +13,9 @@ from tonnage.cli.cluster import ClusterFlags
 from tonnage.cli.flags import plan_changes, with_plan_flags
 from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
+from tonnage.cli.plan_file import plan_of
 from tonnage.cli.stdin import show_hyphen
 from tonnage.errors import InputError
-from tonnage.plan import Plan
 
 if TYPE_CHECKING:
     from tonnage.estimation import Estimate, Explanation
@@ -69,7 +69,7 @@ def estimate(
 
     named = _model(model, model_file)
     where = cluster.read()
-    plan = _plan(plan_file, plan_changes(flags))
+    plan = plan_of(plan_file, plan_changes(flags))
     within = limits.read()
     architecture = load(show_hyphen(named))
     if explain is not None:
@@ -101,15 +101,6 @@ def _model(model: str | None, file: str | None) -> str:
     if file is None:
         return str(model)
     return file if file == "-" else os.path.join(os.curdir, file)
-
-
-def _plan(path: str | None, changes: dict[str, Any]) -> Plan:
-    """The plan of the file, or a blank one, with what the flags say put over it."""
-    if path is None:
-        return Plan(**changes)
-    from tonnage.cli.plan_file import read_plan
-
-    return dataclasses.replace(read_plan(show_hyphen(path)), **changes)
 
 
 def _show(
