@@ -246,3 +246,10 @@ def test_engine_recipe_and_base(
 def test_a_word_that_names_no_layer_is_counted() -> None:
     found = case(row(**FMS, lora_rank="16", lora_targets="q_proj mystery"))
     assert found.unknown == ("lora_targets: mystery",)
+
+
+def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("layers,hidden,heads,vocab,seq_len,gpu,hidden\n1,2,1,4,8,H100,3\n")
+    with pytest.raises(InputError, match="hidden stands twice in the header"):
+        read_rows(path)

@@ -26,6 +26,7 @@ from tonnage.memory import StageMemory, outside, reserved_by_stage, stage_memory
 from tonnage.memory.outside import RESERVED_SHARE, RESERVED_SHARE_WORST
 from tonnage.mesh import Mesh
 from tonnage.plan import Plan, Resolved, Setting, resolve
+from tonnage.plan.precision import check_peaks
 from tonnage.timing import Efficiency, StepTime, interval, step_time, sustained_flops
 from tonnage.timing.clocks import Costs
 from tonnage.timing.efficiency import measured
@@ -48,6 +49,7 @@ def estimate(
     """
     limits = limits or Limits()
     resolved = resolve(plan, architecture, cluster)
+    check_peaks(resolved.setting.precision, cluster.device)
     ledgers = stage_ledgers(resolved.setting, resolved.stages)
     memory = _memory(resolved, ledgers, cluster, limits)
     flops = _flops(resolved)

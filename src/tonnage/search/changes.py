@@ -175,6 +175,9 @@ def weigh(
     if {"pp", "vpp"} & fields.keys():
         free |= {"schedule": None, "first_stage_layers": None, "last_stage_layers": None}
         free |= {"pipeline_layout": None}
+    if "recompute" in fields:
+        names = ("recompute_method", "recompute_num_layers", "recompute_modules")
+        free |= {name: getattr(Plan, name) for name in names}
     changed = dataclasses.replace(before.plan, **{**free, **fields})
     try:
         answer = estimate(architecture, changed, cluster, limits)
