@@ -104,7 +104,9 @@ def load_device_file(path: str | Path) -> Device:
     usable = memory
     if given.usable_memory is not None:
         usable = parse_bytes(given.usable_memory, field="usable_memory")
-    context = _CONTEXT if given.context is None else parse_bytes(given.context, field="context")
+    context = _CONTEXT
+    if given.context is not None:
+        context = parse_bytes(given.context, field="context", minimum=0)
     _check_memory(memory, usable, context)
     for key in ("name", "vendor", "architecture", "source"):
         _check_printable(getattr(given, key), field=key)

@@ -20,7 +20,7 @@ def device_toml(device: Device, notes: Iterable[str] = ()) -> str:
     lines = [f"# {_one_line(note)}" for note in notes]
     lines += [f"{key} = {value}" for key, value in _keys(device).items()]
     lines += ["", "[peak]  # dense FLOP/s"]
-    lines += [f"{key} = {rate!r}" for key, rate in device.peak.items()]
+    lines += [f"{key} = {float(round(rate))!r}" for key, rate in device.peak.items()]
     plain = {name: value for name, value in device.measured.items() if "." not in name}
     lines += _table("measured", plain, DEVICE_CONSTANTS)
     for number_format in device.peak:

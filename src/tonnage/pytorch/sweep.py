@@ -113,12 +113,14 @@ class Sweep:
 
     def traffic(self) -> Iterator[TrafficTime]:
         """Copies of one tensor to another: each byte is read once and written once."""
+        rates: list[float] = []
         for size in COPIES:
-            if 2 * size > self.memory:
+            if self._too_long(2 * size, rates) or 2 * size > self.memory:
                 continue
             source = torch.zeros(size // 4, device=self.device)
             target = torch.empty_like(source)
             seconds = self._timed(lambda a=source, b=target: b.copy_(a))  # type: ignore[misc]
+            rates.append(2 * size / seconds)
             yield TrafficTime(moved=2 * size, seconds=seconds)
 
     def host_passes(self) -> Iterator[float]:
@@ -127,7 +129,7 @@ class Sweep:
         The difference between models of five layers and of one, forward and backward, of
         which a pass is half.
         """
-        for tokens in (8, 16, 32):
+        for tokens in (8, 16):
             short, long = (self._step(layers, tokens) for layers in (1, 5))
             if long > short:
                 yield (long - short) / (2 * 4)

@@ -27,7 +27,7 @@ PRIOR: Final = 1.5
 It keeps what the data say nothing of in its place, and gives way to any data."""
 
 ROUNDS: Final = 40
-FIRST_ROUNDS: Final = 4
+FIRST_ROUNDS: Final = 2
 """Rounds of the search among all constants, before those that the data do not determine go."""
 
 STEP: Final = 0.02

@@ -11,6 +11,7 @@ User's Guide*, sections on tile and wave quantization; *Stream-K*, arXiv 2301.03
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from tonnage.algebra import Number, ceil_div, maximum, minimum
@@ -100,6 +101,19 @@ class ProductRates:
 
 def product_seconds(product: Product, rates: ProductRates) -> Number:
     """Seconds of one launch: the best tile and split."""
+    sizes = (product.rows, product.columns, product.depth, product.copies)
+    if all(isinstance(size, int | float) for size in sizes):
+        return _known(product, rates)
+    return _best(product, rates)
+
+
+@lru_cache(maxsize=4096)
+def _known(product: Product, rates: ProductRates) -> Number:
+    """One product's time, once: a step asks for the same few shapes again and again."""
+    return _best(product, rates)
+
+
+def _best(product: Product, rates: ProductRates) -> Number:
     memory = product.bytes / rates.memory
     best: Number = None
     for tile in TILES:
