@@ -20,8 +20,9 @@ from tonnage.timing import step_time
 
 TRUE = {"bf16.product_share": 0.5, "elementwise_memory": 0.6}
 HEADER = (
-    "id,layers,hidden,heads,vocab,seq_len,gpu,num_gpus,gpus_per_node,framework,precision,mbs,gbs"
+    "id,layers,hidden,heads,vocab,seq_len,mbs,gbs,gpu,num_gpus,gpus_per_node,framework,precision"
 )
+RUN = "A100-80GB,8,8,Megatron-Core,bf16"
 
 
 def seconds(row: Row, constants: Mapping[str, float]) -> float:
