@@ -18,6 +18,13 @@ def score(
         Path | None,
         Parameter(help="Write predicted beside measured, row by row, to this CSV file."),
     ] = None,
+    measured_network: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="Take what a run measured of its own network (column other_measured) as an input.",
+        ),
+    ] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Hold the predictor to measured runs: errors by family, fits, and choice of plan."""
@@ -40,7 +47,7 @@ def score(
         )
     measured = [row for file in files for row in read_rows(file)]
     with progress(len(measured), "rows", stream=sys.stderr) as seen:
-        scored = score_rows(measured, seen)
+        scored = score_rows(measured, seen, measured_network=measured_network)
     board = scoreboard(scored)
     if rows is not None:
         write_rows(rows, scored)

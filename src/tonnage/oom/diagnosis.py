@@ -15,7 +15,7 @@ from tonnage.oom.log import Failure, Moment
 from tonnage.oom.suspects import Suspect, suspects
 from tonnage.oom.verdict import Verdict, size_says, verdict
 from tonnage.plan import Plan, resolve
-from tonnage.search import Change, changes
+from tonnage.search import Change, changes, nearest
 
 INSTANTS: Final[dict[Moment, tuple[str, ...]]] = {
     "forward": ("forward",),
@@ -36,7 +36,7 @@ class Run:
         suspects: tensors of the size that was asked for.
         expected: bytes of tensors that the estimate has at that moment on its fullest stage;
             None where the moment is not known.
-        changes: what would save memory, the cheapest in time first.
+        changes: what would save memory: first what makes it fit, then the cheapest in time.
     """
 
     answer: Estimate
@@ -103,11 +103,14 @@ def diagnose_run(
         resolved = resolve(plan, architecture, cluster)
         ledgers = stage_ledgers(resolved.setting, resolved.stages)
         named = suspects(resolved.setting, ledgers, message.tried, message.unit, failure.moment)
+    enough = () if answer.fits else nearest(architecture, plan, cluster, limits, before=answer)
+    single = changes(architecture, plan, cluster, limits, before=answer)
+    named_before = [change.fields for change in enough]
     run = Run(
         answer=answer,
         suspects=named,
         expected=_expected(answer, failure.moment),
-        changes=changes(architecture, plan, cluster, limits, before=answer),
+        changes=(*enough, *(change for change in single if change.fields not in named_before)),
     )
     return dataclasses.replace(alone, run=run)
 

@@ -84,11 +84,21 @@ def changes(
         before: the estimate of the plan as it is, where there is one already.
     """
     before = before or estimate(architecture, plan, cluster, limits)
-    found = [
+    return _saving(_every(architecture, before, cluster, limits), before)
+
+
+def _every(
+    architecture: Architecture, before: Estimate, cluster: Cluster, limits: Limits | None
+) -> list[Change]:
+    """Every single change that is a plan."""
+    return [
         weighed
         for fields, alters in _moves(before.plan, len(architecture.layers))
         if (weighed := weigh(architecture, before, cluster, limits, fields, alters))
     ]
+
+
+def _saving(found: list[Change], before: Estimate) -> tuple[Change, ...]:
     least = TRIFLE * before.memory.peak_bytes.device
     return tuple(sorted((each for each in found if -each.bytes > least), key=_cost))
 
@@ -107,8 +117,8 @@ def nearest(
     until the plan fits (one answer, or none where all of them are not enough).
     """
     before = before or estimate(architecture, plan, cluster, limits)
-    single = changes(architecture, plan, cluster, limits, before=before)
-    enough = [change for change in single if change.answer.fits]
+    single = _every(architecture, before, cluster, limits)
+    enough = [change for change in _saving(single, before) if change.answer.fits]
     if enough:
         return tuple(enough[:MOST])
     for group in (
