@@ -131,7 +131,7 @@ def _failures(part: FailuresPart) -> Iterable[tuple[str, str, str]]:
             "failures",
             f"{part.expected:,.1f}",
             f"one in {format_seconds(part.job_mtbf_seconds)}; of a GPU one in "
-            f"{format_seconds(part.gpu_mtbf_seconds)}",
+            f"{part.gpu_mtbf_seconds / 3600:,.0f} h",
         ),
         (
             "checkpoint",
@@ -149,5 +149,5 @@ def _failures(part: FailuresPart) -> Iterable[tuple[str, str, str]]:
 
 
 def _cost(run: RunPart) -> Iterable[tuple[str, str, str]]:
-    hours = "GPU-hours with failures" if run.failures else "GPU-hours"
-    return (("cost", f"{run.cost:,.0f}", f"at {run.price:g} a GPU-hour, {hours}"),)
+    hours = ", with failures" if run.failures else ""
+    return (("cost", f"{run.cost:,.0f}", f"at {run.price:g} a GPU-hour{hours}"),)

@@ -143,12 +143,19 @@ def _device(steps: Sequence[MeasuredStep]) -> Device:
 
 def _unknowns(steps: Sequence[MeasuredStep], device: Device) -> list[Unknown]:
     """Every constant, from what the steps are timed with now."""
-    formats = dict.fromkeys(
-        name
-        for step in steps
-        for name in (step.setting.precision.compute, step.setting.precision.matmul)
-    )
-    found = [each for name in formats for each in format_unknowns(device, name).values()]
+    recipes = [step.setting.precision for step in steps]
+    found = [
+        each
+        for name in dict.fromkeys(recipe.compute for recipe in recipes)
+        for each in format_unknowns(device, name).values()
+    ]
+    # A narrow recipe makes only its products in the narrow format, attention not.
+    found += [
+        each
+        for name, wide in dict.fromkeys((r.matmul, r.compute) for r in recipes)
+        for key, each in format_unknowns(device, name, wide_format=wide).items()
+        if name != wide and key.startswith("product_")
+    ]
     found += device_unknowns(device).values()
     wide = dataclasses.replace(steps[0].cluster, device=device)
     found += [_named(each, "scale_up") for each in link_unknowns(wide).values()]

@@ -151,8 +151,15 @@ def with_constants(device: Device, values: Mapping[str, float]) -> Device:
     return dataclasses.replace(device, measured={**device.measured, **values})
 
 
-def format_unknowns(device: Device, number_format: str) -> dict[str, Unknown]:
+def format_unknowns(
+    device: Device, number_format: str, *, wide_format: str | None = None
+) -> dict[str, Unknown]:
     """The eight constants of a device in a number format, from what it is timed with now.
+
+    Args:
+        device: the device.
+        number_format: of the operands.
+        wide_format: what a recipe with these operands computes the rest in; None: the same.
 
     Raises:
         InputError: the device has no peak in that format.
@@ -160,7 +167,9 @@ def format_unknowns(device: Device, number_format: str) -> dict[str, Unknown]:
     key = dtype(number_format).peak
     peak = device.peak_flops(number_format)
     sustained = sustained_flops(device, number_format)
-    product = product_rates(device, sustained, number_format)
+    product = product_rates(
+        device, sustained, wide_format or number_format, narrow_format=number_format
+    )
     flash = flash_rates(device, number_format, FLASH_GENERATION)
     starts = {
         "product_share": sustained / peak,
