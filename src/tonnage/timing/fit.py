@@ -83,7 +83,8 @@ class Fit:
 
     Attributes:
         constants: every unknown, in order.
-        before: mean absolute relative error of the predictions from the starts.
+        before: mean relative error of the predictions from the starts, of logarithms, so that
+            twice and half are as far off.
         after: the same from the fitted constants.
         rows: measurements.
     """
@@ -202,8 +203,8 @@ class _Problem:
         return np.asarray(found, dtype=np.float64)
 
     def mean_error(self, values: Mapping[str, float]) -> float:
-        """Mean absolute relative error."""
-        return float(np.mean(np.abs(np.expm1(self.residuals(values)))))
+        """Mean relative error, in which twice and half are as far off."""
+        return float(np.expm1(np.mean(np.abs(self.residuals(values)))))
 
 
 class _Search:
