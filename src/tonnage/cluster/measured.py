@@ -87,6 +87,18 @@ NETWORK_CONSTANTS: Final = (
 """Two for each link between domains."""
 
 
+def known_constant(name: str) -> Constant:
+    """The constant of a name as a device or a fit has it: ``bf16.product_share``, ``network.hop``.
+
+    A bare name that two links have is that of the scale-up link.
+    """
+    role, _, own = name.rpartition(".")
+    if role == "network":
+        return next(each for each in NETWORK_CONSTANTS if each.name == own)
+    tables = (*DEVICE_CONSTANTS, *FORMAT_CONSTANTS, *SCALE_UP_CONSTANTS)
+    return next(each for each in tables if each.name == own)
+
+
 def check_constants(
     given: Mapping[str, float], known: tuple[Constant, ...], *, field: str
 ) -> dict[str, float]:

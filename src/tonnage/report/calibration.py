@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING
 from rich.table import Column, Table
 from rich.text import Text
 
-from tonnage.cluster.measured import (
-    DEVICE_CONSTANTS,
-    FORMAT_CONSTANTS,
-    NETWORK_CONSTANTS,
-    SCALE_UP_CONSTANTS,
-    Constant,
-)
-from tonnage.quantity import format_rate, format_seconds
+from tonnage.cluster.measured import known_constant
+from tonnage.report.hardware import constant_text
 from tonnage.report.layout import bullets, console, grid, heading, print_block
 
 if TYPE_CHECKING:
@@ -24,11 +18,6 @@ if TYPE_CHECKING:
 
     from tonnage.cluster import Device
     from tonnage.timing.fit import Fit
-
-_KNOWN = {
-    each.name: each for each in (*SCALE_UP_CONSTANTS, *DEVICE_CONSTANTS, *FORMAT_CONSTANTS)
-} | {f"network.{each.name}": each for each in NETWORK_CONSTANTS}
-"""What each constant is, by its own name; the network's by their whole names."""
 
 
 def print_calibration(
@@ -81,14 +70,8 @@ def _table(found: Fit) -> Table:
     table.show_header = True
     table.header_style = "dim"
     for each in found.constants:
-        constant = _KNOWN.get(each.name) or _KNOWN[each.name.rpartition(".")[2]]
+        constant = known_constant(each.name)
         error = f"{each.error:.0%}" if each.determined else "open"
-        cells = (each.name, _value(each.value, constant), error, constant.meaning)
+        cells = (each.name, constant_text(each.value, constant), error, constant.meaning)
         table.add_row(*(Text(cell, "" if each.determined else "dim") for cell in cells))
     return table
-
-
-def _value(value: float, constant: Constant) -> str:
-    if constant.unit == "1":
-        return f"{value:.3f}"
-    return format_seconds(value) if constant.unit == "s" else format_rate(value, "B/s")
