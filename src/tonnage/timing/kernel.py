@@ -90,7 +90,7 @@ def product_rates(
         narrow_format: the format of the operands; None: the wide one.
     """
     processors = device.multiprocessors or ASSUMED_MULTIPROCESSORS
-    peak = device.peak_flops(wide_format, field="precision")
+    peak = _feed_peak(device, wide_format)
 
     def constant(name: str, usual: float) -> float:
         found = measured(device, narrow_format or wide_format, f"product_{name}")
@@ -105,6 +105,18 @@ def product_rates(
         wave=constant("wave", constants.PRODUCT_WAVE),
         split=constant("split", constants.PRODUCT_SPLIT),
     )
+
+
+def _feed_peak(device: Device, wide_format: str) -> float:
+    """The 16-bit peak that the feed of operands goes with, whatever is multiplied.
+
+    Where there is none, what the wide format's would be in half its bytes.
+    """
+    peak = device.peak_flops(wide_format, field="precision")
+    size = dtype(wide_format).bytes
+    if size <= 2:
+        return peak
+    return device.peak.get("bf16") or device.peak.get("fp16") or peak * size / 2
 
 
 def flash_rates(device: Device, number_format: str, version: int) -> FlashRates:
