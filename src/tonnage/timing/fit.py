@@ -122,11 +122,17 @@ def fit(
     first = _Search(problem, unknowns, starts).run(FIRST_ROUNDS)
     errors, kept = _sorted_out(first)
     values = dict(starts)
-    if kept:
+    while kept:
         again = _Search(problem, kept, starts)
         again.position = np.log([first.values()[each.name] for each in kept])
-        values.update(again.run(ROUNDS).values())
-        errors.update(zip((each.name for each in kept), again.errors(), strict=True))
+        values = again.run(ROUNDS).values()
+        found = {e.name: float(x) for e, x in zip(kept, again.errors(), strict=True)}
+        errors.update(found)
+        worst = max(found, key=lambda name: found[name])
+        if found[worst] <= DETERMINED:
+            break
+        kept = [each for each in kept if each.name != worst]
+        values = dict(starts)
     return Fit(
         constants=tuple(
             Fitted(name=name, value=float(values[name]), error=float(errors[name]))
