@@ -144,8 +144,11 @@ def test_noise_widens_the_errors_and_moves_little() -> None:
     noisy = calibrate(H100, Measurements(products={"bf16": products(own, noise=0.05)}))
     before, after = clean.fits["bf16 products"], noisy.fits["bf16 products"]
     assert noisy.device.measured["bf16.product_share"] == pytest.approx(0.52, rel=0.05)
+    starts = calibration.format_unknowns(H100, "bf16")
     for one, other in zip(before.constants, after.constants, strict=True):
         assert other.error > one.error
+        if not other.determined:
+            assert other.value == starts[other.name.removeprefix("bf16.")].start
     assert after.after < 0.06 < after.before
 
 
