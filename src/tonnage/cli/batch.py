@@ -46,7 +46,7 @@ def batch(
 ) -> int:
     """Step time and throughput against the batch: the knee, and the limit of memory."""
     from tonnage.arch import load
-    from tonnage.search.batch import batch_curve
+    from tonnage.search.batch_curve import batch_curve
 
     plan = plan_of(plan_file, plan_changes(flags))
     curve = batch_curve(load(show_hyphen(model)), plan, cluster.read(), limits.read())

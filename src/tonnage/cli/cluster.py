@@ -65,7 +65,7 @@ class ClusterFlags:
             parse_cluster(self._gpus(), field="gpus", device=device, gpus_per_node=per_node)
         )
 
-    def read_list(self) -> tuple[Cluster, ...]:
+    def read_all(self) -> tuple[Cluster, ...]:
         """The clusters of a list, ``8,64,512xH100`` or ``8..512xH100``, in the order written.
 
         Raises:

@@ -47,7 +47,7 @@ def scale(
     from tonnage.arch import load
     from tonnage.search.scaling import scaling
 
-    clusters = cluster.read_list()
+    clusters = cluster.read_all()
     plan = plan_of(plan_file, plan_changes(flags))
     points = scaling(load(show_hyphen(model)), plan, clusters, limits.read(), weak=weak)
     if as_json:

@@ -24,7 +24,7 @@ from tonnage.report.memory import gib
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tonnage.search.batch import BatchCurve, BatchPoint, Line
+    from tonnage.search.batch_curve import BatchCurve, BatchPoint, Line
 
 _BESIDE = 52
 """Columns that everything but the bar takes."""

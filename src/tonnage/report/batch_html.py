@@ -10,7 +10,7 @@ from tonnage.errors import InputError, MissingPartError
 from tonnage.report.palette import colour
 
 if TYPE_CHECKING:
-    from tonnage.search.batch import BatchCurve, BatchPoint
+    from tonnage.search.batch_curve import BatchCurve, BatchPoint
 
 
 def write_html(curve: BatchCurve, path: Path) -> None:

@@ -1,211 +1,205 @@
-"""Step time and throughput against the batch: a fixed cost, and a cost for each sample."""
+"""Rows of degrees that share the number of stages, and what their parts cost."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tonnage.arch import Architecture
-from tonnage.cluster import Cluster
-from tonnage.errors import InputError
-from tonnage.estimation import Estimate, Limits, estimate
-from tonnage.plan import Plan
+from tonnage.search.count import plans_of
+from tonnage.search.layouts import Deck
+from tonnage.search.legality import Columns
+from tonnage.search.modes import NONE, Mode
+from tonnage.search.pieces import Floats, Held, Parts, Room, Work
+from tonnage.search.space import DEGREES, Space
 
-KNEE: Final = 0.9
-"""Share of the best throughput that is reached at the knee: from there on twice the batch gains
-about 5 %."""
-
-MOST_DOUBLINGS: Final = 14
-GLOBAL_DOUBLINGS: Final = 8
+Index = NDArray[np.intp]
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchPoint:
-    """A step with one batch.
+class Batch:
+    """All rows of one number of stages, with sequence parallelism or without.
 
     Attributes:
-        mbs: sequences in a micro-batch.
-        grad_acc: micro-batches in a step on one rank.
-        gbs: sequences in a step over all ranks.
-        seconds: of the step.
-        tokens_per_second: over all devices.
-        peak_bytes: of the worst rank's device.
-        fits: whether that is within its capacity.
+        space: the space that they are of.
+        sp: whether sequence parallelism is on.
+        pp: pipeline stages.
+        decks: the layouts of so many stages.
+        rows: degrees, batch and accumulation.
+        floor: the least seconds of a step of each row, whatever the layout.
+        size: legal plans of all its rows, of those left out for their states too.
     """
 
-    mbs: int
-    grad_acc: int
-    gbs: int
-    seconds: float
-    tokens_per_second: float
-    peak_bytes: int
-    fits: bool
+    space: Space
+    sp: bool
+    pp: int
+    decks: tuple[Deck, ...]
+    rows: Columns
+    floor: Floats
+    size: int
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Fields of a plan that is legal with any of the rows."""
+        return _fields(self.space, self.sp, self.decks)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
-    """Step time as ``fixed + per_sample · batch``, by least squares.
+class Material:
+    """Some rows of a batch with all that bounds are made of.
 
     Attributes:
-        fixed: seconds that a step takes whatever its batch.
-        per_sample: seconds that each sequence of the batch adds.
-        error: largest relative distance of a point from the line.
+        rows: the rows.
+        work: seconds of the parts, by row.
+        room: bytes of the parts' activations, by row.
     """
 
-    fixed: float
-    per_sample: float
-    error: float
+    rows: Columns
+    work: Work
+    room: Room
 
 
-@dataclass(frozen=True, kw_only=True)
-class BatchCurve:
-    """Both curves of one plan.
-
-    Attributes:
-        answer: the estimate of the plan itself.
-        micro: by micro-batch, with as many of them as the plan has; to the first that does not
-            fit, the largest that does among them.
-        micro_line: their step time over mbs, of those that fit; None: fewer than two fit.
-        micro_knee: the smallest mbs that reaches `KNEE` of the best; None: none fits.
-        largest_mbs: the largest micro-batch that fits; None: none does.
-        whole: by global batch, with the plan's mbs.
-        line: their step time over gbs.
-        knee: the smallest global batch that reaches `KNEE` of what an endless one would.
-    """
-
-    answer: Estimate
-    micro: tuple[BatchPoint, ...]
-    micro_line: Line | None
-    micro_knee: int | None
-    largest_mbs: int | None
-    whole: tuple[BatchPoint, ...]
-    line: Line
-    knee: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Both curves as JSON takes them: without the whole answer."""
-        return {
-            "plan": dataclasses.asdict(self.answer.plan),
-            "capacity_bytes": self.answer.memory.capacity_bytes,
-            "micro_batch": {
-                "points": [dataclasses.asdict(each) for each in self.micro],
-                "line": None if self.micro_line is None else dataclasses.asdict(self.micro_line),
-                "knee_mbs": self.micro_knee,
-                "largest_mbs": self.largest_mbs,
-            },
-            "global_batch": {
-                "points": [dataclasses.asdict(each) for each in self.whole],
-                "line": dataclasses.asdict(self.line),
-                "knee_gbs": self.knee,
-            },
-        }
-
-
-def batch_curve(
-    architecture: Architecture, plan: Plan, cluster: Cluster, limits: Limits | None = None
-) -> BatchCurve:
-    """Weigh a plan with other micro-batches and other global batches.
+def batches(space: Space, most: float = np.inf) -> list[Batch]:
+    """Every batch of a space that has a row and a layout.
 
     Args:
-        architecture: what is trained.
-        plan: the degrees that stay.
-        cluster: on what.
-        limits: as for an estimate.
-
-    Raises:
-        InputError: the plan itself cannot run.
+        space: the space.
+        most: bytes that a device has; rows whose states alone need more are counted, and left
+            out.
     """
-    weigh = _Weigh(architecture, plan, cluster, limits)
-    micro = sorted(_micro(weigh), key=lambda point: point.mbs)
-    whole = tuple(_whole(weigh))
-    fitting = [point for point in micro if point.fits]
-    best = max((point.tokens_per_second for point in fitting), default=0.0)
-    line = _line([point.gbs for point in whole], [point.seconds for point in whole])
-    return BatchCurve(
-        answer=weigh.answer,
-        micro=tuple(micro),
-        micro_line=_line([p.mbs for p in fitting], [p.seconds for p in fitting])
-        if len(fitting) > 1
-        else None,
-        micro_knee=next((p.mbs for p in fitting if p.tokens_per_second >= KNEE * best), None),
-        largest_mbs=max((point.mbs for point in fitting), default=None),
-        whole=whole,
-        line=line,
-        knee=_knee(line, whole[0].gbs // whole[0].grad_acc),
-    )
+    found = []
+    for sp in space.sequence_parallel():
+        parts: list[_Part] = []
+        for pp in space.pipelines:
+            decks = space.decks(pp)
+            rows = _rows(space, pp, sp, decks) if decks else {}
+            if decks and len(rows["tp"]):
+                size = plans_of(space, pp, decks, rows)
+                kept = _roomy(space, sp, pp, decks, rows, most)
+                rows = {name: column[kept] for name, column in rows.items()}
+                parts.append(_Part(pp=pp, decks=decks, rows=rows, size=size))
+        floors = _floors(space, sp, parts)
+        found += [
+            Batch(
+                space=space,
+                sp=sp,
+                pp=part.pp,
+                decks=part.decks,
+                rows=part.rows,
+                floor=floor,
+                size=part.size,
+            )
+            for part, floor in zip(parts, floors, strict=True)
+        ]
+    return found
 
 
-class _Weigh:
-    """Estimates one plan under other batches."""
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """A batch without its floors."""
 
-    def __init__(
-        self, architecture: Architecture, plan: Plan, cluster: Cluster, limits: Limits | None
-    ) -> None:
-        self._architecture, self._cluster, self._limits = architecture, cluster, limits
-        self.answer = estimate(architecture, plan, cluster, limits)
-        self.plan = self.answer.plan
-
-    def __call__(self, mbs: int, grad_acc: int) -> BatchPoint:
-        changed = dataclasses.replace(self.plan, mbs=mbs, grad_acc=grad_acc, gbs=None)
-        answer = estimate(self._architecture, changed, self._cluster, self._limits)
-        return BatchPoint(
-            mbs=mbs,
-            grad_acc=grad_acc,
-            gbs=answer.plan.gbs or 1,
-            seconds=answer.step.seconds,
-            tokens_per_second=answer.step.tokens_per_second,
-            peak_bytes=answer.memory.peak_bytes.device,
-            fits=answer.fits,
-        )
+    pp: int
+    decks: tuple[Deck, ...]
+    rows: Columns
+    size: int
 
 
-def _micro(weigh: _Weigh) -> Iterator[BatchPoint]:
-    """Doubled micro-batches to the first that does not fit, and the largest that does."""
-    low, high = 0, 0
-    grad_acc = weigh.plan.grad_acc or 1
-    for doubling in range(MOST_DOUBLINGS):
-        point = weigh(2**doubling, grad_acc)
-        yield point
-        if not point.fits:
-            high = point.mbs
-            break
-        low = point.mbs
-    found: BatchPoint | None = None
-    while high - low > 1:
-        middle = (low + high) // 2
-        point = weigh(middle, grad_acc)
-        low, high = (middle, high) if point.fits else (low, middle)
-        found = point if point.fits else found
-    if found is not None:
-        yield found
+def _roomy(
+    space: Space, sp: bool, pp: int, decks: Sequence[Deck], rows: Columns, most: float
+) -> NDArray[np.bool_]:
+    """Rows whose states, spread evenly over the stages, leave room: the fullest has no less.
+
+    How many replicas there are follows from the stages, tp and cp, so that few rows differ.
+    """
+    if not np.isfinite(most):
+        return np.ones(len(rows["tp"]), dtype=bool)
+    coded = np.stack([rows[name] for name in ("tp", "ep", "etp")], axis=1)
+    _, first, place = np.unique(coded, axis=0, return_index=True, return_inverse=True)
+    once = {name: column[first] for name, column in rows.items()}
+    once["shard"] = once["dp"] * once["cp"]
+    fields = {
+        **_fields(space, sp, decks),
+        "zero": max(space.zero_stages),
+        "offload_parameters": max(space.offloads),
+    }
+    states = Parts.of(space, fields, once, kept=False).held()
+    counts = np.array(list(space.question.architecture.kinds().values()), dtype=float)
+    (rest, step), (last_rest, last_step) = states.ends
+    resting = counts @ states.resting + rest + last_rest
+    stepping = counts @ states.stepping + step + last_step
+    fits: NDArray[np.bool_] = (np.maximum(resting, stepping) / pp <= most)[place.ravel()]
+    return fits
 
 
-def _whole(weigh: _Weigh) -> Iterator[BatchPoint]:
-    """Doubled numbers of micro-batches: as many as stages at least where chunks interleave."""
-    unit = weigh.plan.pp if weigh.plan.vpp > 1 else 1
-    for doubling in range(GLOBAL_DOUBLINGS + 1):
-        try:
-            yield weigh(weigh.plan.mbs, unit * 2**doubling)
-        except InputError:  # fused steps in backward leave no gradients to accumulate
-            if not doubling:
-                raise
-            return
+def material(batch: Batch, chosen: Index, modes: Sequence[Mode]) -> Material:
+    """What the bounds of some rows of a batch are made of."""
+    rows = {name: column[chosen] for name, column in batch.rows.items()}
+    rows["shard"] = rows["dp"] * rows["cp"]
+    parts = Parts.of(batch.space, batch.fields, rows)
+    return Material(rows=rows, work=parts.work(modes), room=parts.room(modes))
 
 
-def _line(sizes: Sequence[float], seconds: Sequence[float]) -> Line:
-    x, y = np.asarray(sizes, dtype=np.float64), np.asarray(seconds, dtype=np.float64)
-    # Relative distances count: a small step is as much of a step as a large one.
-    rows = np.stack([np.ones_like(x), x], axis=1) / y[:, None]
-    (fixed, per_sample), *_ = np.linalg.lstsq(rows, np.ones_like(y), rcond=None)
-    error = float(np.max(np.abs((fixed + per_sample * x) / y - 1.0)))
-    return Line(fixed=float(fixed), per_sample=float(per_sample), error=error)
+def states_of(batch: Batch, rows: Columns, zero: int, *, hsdp: bool, offload: bool) -> Held:
+    """Bytes of the parts' states, for rows with what they are sharded over."""
+    fields = {**batch.fields, "zero": zero, "offload_parameters": offload}
+    if hsdp:
+        fields["hsdp_shard"] = int(rows["shard"][0])
+    return Parts.of(batch.space, fields, rows).held()
 
 
-def _knee(line: Line, unit: int) -> int:
-    """The batch at which ``B / (fixed + per_sample·B)`` reaches the share, in whole units."""
-    least = KNEE / (1.0 - KNEE) * max(line.fixed, 0.0) / line.per_sample
-    return max(1, -int(-least // unit)) * unit
+def _rows(space: Space, pp: int, sp: bool, decks: Sequence[Deck]) -> Columns:
+    """Legal rows; where every layout interleaves, only whole rounds of micro-batches."""
+    rows = space.rows(pp, sp=sp)
+    if any(deck.vpp == 1 for deck in decks):
+        return rows
+    rounds = rows["grad_acc"] % pp == 0
+    return {name: column[rounds] for name, column in rows.items()}
+
+
+def _fields(space: Space, sp: bool, decks: Sequence[Deck]) -> dict[str, Any]:
+    deck = next((deck for deck in decks if deck.vpp == 1), decks[0])
+    return {
+        **deck.plan_fields(0),
+        "sp": sp,
+        "zero": space.zero_stages[0],
+        "loss": space.losses[0],
+    }
+
+
+def _floors(space: Space, sp: bool, parts: Sequence[_Part]) -> list[Floats]:
+    """A floor for each row of each number of stages.
+
+    A layer's seconds depend on few of the degrees: each combination is weighed once.
+    """
+    ends = np.cumsum([len(part.rows["tp"]) for part in parts])
+    if not len(ends) or not ends[-1]:
+        return [np.empty(0) for _ in parts]
+    every = {n: np.concatenate([part.rows[n] for part in parts]) for n in parts[0].rows}
+    coded = np.stack([every[name] for name in DEGREES], axis=1)
+    _, first, place = np.unique(coded, axis=0, return_index=True, return_inverse=True)
+    once = {name: column[first] for name, column in every.items()}
+    once["shard"] = once["dp"] * once["cp"]
+    decks = parts[int(np.searchsorted(ends, first[0], "right"))].decks
+    found = Parts.of(space, _fields(space, sp, decks), once, kept=False).work((NONE,))
+    counts = np.array(list(space.question.architecture.kinds().values()), dtype=float)
+    outer = found.embedding + np.minimum.reduce(list(found.head.values()))
+    whole = (counts @ found.both + outer)[place.ravel()]
+    return [
+        _least_step(whole[end - len(part.rows["tp"]) : end], part)
+        for end, part in zip(ends, parts, strict=True)
+    ]
+
+
+def _least_step(whole: Floats, part: _Part) -> Floats:
+    """A step's floor from one micro-batch's seconds on all stages together.
+
+    The slowest stage is no faster than the mean; without interleaving one micro-batch passes
+    every stage first.
+    """
+    least: Floats = part.rows["grad_acc"] * whole / part.pp
+    if all(deck.vpp == 1 for deck in part.decks):
+        least = np.maximum(least, whole)
+    return least * (1 - 1e-9)

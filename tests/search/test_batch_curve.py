@@ -12,7 +12,7 @@ from tonnage.arch import load
 from tonnage.cluster import parse_cluster
 from tonnage.estimation import Limits, estimate
 from tonnage.plan import Plan
-from tonnage.search.batch import KNEE, BatchCurve, batch_curve
+from tonnage.search.batch_curve import KNEE, BatchCurve, batch_curve
 
 MODEL = load("llama-3.1-8b")
 CLUSTER = parse_cluster("8xH100")
