@@ -18,6 +18,7 @@ from tonnage.arch import (
 )
 from tonnage.cluster import Cluster, parse_cluster
 from tonnage.plan import OPTIMIZERS, PRECISIONS, Plan
+from tonnage.plan.idle import without_idle
 from tonnage.runtime import RUNTIMES
 
 LAYERS = 8
@@ -160,7 +161,7 @@ def runs(draw: st.DrawFn) -> Run:
         overlap_grad_reduce=pick(None, True, False),
         iteration=pick("first", "steady"),
     )
-    return architecture, Plan(**plan), cluster(ranks * dp)
+    return architecture, without_idle(Plan(**plan), architecture), cluster(ranks * dp)
 
 
 def _layout(pp: int, vpp: int) -> st.SearchStrategy[dict[str, Any]]:
