@@ -41,7 +41,7 @@ def chunk_layers(text: str, *, layers: int, chunks: int) -> list[int]:
 
 
 def chunk_count(text: str) -> int:
-    """How many chunks a layout has.
+    """Chunks that a layout names, whatever model and pipeline it is for.
 
     Raises:
         InputError: it is no layout.
