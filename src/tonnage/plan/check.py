@@ -46,6 +46,7 @@ def _check_stack(plan: Plan, architecture: Architecture, runtime: Runtime) -> No
             accepted="a model of one sequence of tokens",
         )
     _check_runtime(plan, runtime)
+    check_predictors(plan, architecture, runtime)
     _check_offload(plan, runtime)
     check_predictors(plan, architecture, runtime)
 
