@@ -134,7 +134,7 @@ def test_rounds_of_more_micro_batches_than_stages_keep_more() -> None:
     wide = {"gpus": 2, "pp": 2, "vpp": 2, "grad_acc": 8, "zero": 1}
     kept = [
         live_inside(each.setting, stages(each)[0])
-        for each in (run(**wide), run(**wide, vpp_group=4))
+        for each in (run(**wide), run(**wide, microbatch_group=4))
     ]
     assert kept[0] * 7 == kept[1] * 5
 

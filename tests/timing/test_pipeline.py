@@ -109,3 +109,23 @@ def test_unequal_stages_under_1f1b_are_never_slower_than_the_closed_form(
     assert slowest <= seconds <= closed(Plan(pp=p), forward, backward, m)
     if costs[-1] == max(costs):
         assert seconds == closed(Plan(pp=p), forward, backward, m)
+
+
+@given(
+    runs=st.lists(
+        st.tuples(st.integers(1, 4), st.floats(0.5, 4.0), st.floats(0.2, 0.5)),
+        min_size=1,
+        max_size=5,
+    ),
+    m=st.integers(1, 12),
+)
+def test_runs_of_equal_stages_count_as_if_listed(
+    runs: list[tuple[int, float, float]], m: int
+) -> None:
+    counts = [count for count, _, _ in runs]
+    every = [(work, work * share) for count, work, share in runs for _ in range(count)]
+    plan = Plan(pp=len(every), schedule="1f1b")
+    listed = pipeline_time(plan, [w for w, _ in every], m, [f for _, f in every])
+    short = pipeline_time(plan, [w for _, w, _ in runs], m, [w * s for _, w, s in runs], counts)
+    assert short.busy == listed.busy
+    assert short.bubble == pytest.approx(listed.bubble, rel=1e-12, abs=1e-12)

@@ -30,6 +30,7 @@ from tonnage.plan import Plan, Resolved, Setting, resolve
 from tonnage.quantity import BytesOrFraction
 from tonnage.timing import STATED, Efficiency, StepTime, interval, step_time, sustained_flops
 from tonnage.timing.clocks import Costs
+from tonnage.timing.stage import stage_traffic
 
 SECONDS_PER_DAY = 86_400.0
 
@@ -88,7 +89,7 @@ def estimate(
         memory=memory,
         flops=flops,
         step=step,
-        communication=_communication(timed),
+        communication=_communication(resolved.setting, ledgers, timed),
         assumptions=(*resolved.assumptions, *_assumptions(resolved, cluster, limits)),
         not_modelled=_not_modelled(resolved, memory),
         run=_run(step, cluster, limits),
@@ -110,7 +111,7 @@ def _memory(
 ) -> MemoryPart:
     setting = resolved.setting
     beyond = outside(setting, cluster.device)
-    capacity = _capacity(cluster, limits)
+    capacity = usable_bytes(cluster, limits)
     found = [stage_memory(setting, ledger) for ledger in ledgers]
     reserved = reserved_by_stage(
         setting,
@@ -175,7 +176,12 @@ def _stage(
     )
 
 
-def _capacity(cluster: Cluster, limits: Limits) -> int:
+def usable_bytes(cluster: Cluster, limits: Limits) -> int:
+    """What a run may use of one device: what the driver reports, less limit and margin.
+
+    Raises:
+        InputError: the margin leaves nothing.
+    """
     usable = cluster.device.usable_bytes
     if limits.memory_limit is not None:
         usable = min(usable, limits.memory_limit)
@@ -233,12 +239,14 @@ def _step(
     )
 
 
-def _communication(timed: StepTime) -> tuple[CommunicationPart, ...]:
+def _communication(
+    setting: Setting, ledgers: tuple[StageLedger, ...], timed: StepTime
+) -> tuple[CommunicationPart, ...]:
     """The busiest stage of each kind and axis."""
     found: dict[tuple[str, str, int], tuple[Number, Number]] = {}
-    for stage in timed.stages:
+    for ledger, stage in zip(ledgers, timed.stages, strict=True):
         sums: dict[tuple[str, str, int], tuple[Number, Number]] = {}
-        for item in (*stage.traffic, *stage.replicas):
+        for item in (*stage_traffic(setting, ledger), *stage.replicas):
             if int(item.axis.size) == 1 or item.bytes == 0:
                 continue
             key = (str(item.collective.kind), item.axis.name, int(item.axis.size))
@@ -336,7 +344,9 @@ def _not_modelled(resolved: Resolved, memory: MemoryPart) -> tuple[str, ...]:
     missing += _in_bounds(memory)
     missing += [text for name, text in _TIME_ONLY.items() if getattr(resolved.plan, name)]
     plan = resolved.setting.plan
-    if plan.offload_parameters or plan.offload_optimizer or plan.offload_activations:
+    if plan.offload_optimizer:
+        missing.append("the time of a step on the host's processor (that of its copies is counted)")
+    if plan.offload_parameters:
         missing.append("the time of copies to and from host memory, and of a step there")
     if architecture.vision is not None:
         missing.append(

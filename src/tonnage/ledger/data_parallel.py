@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tonnage.algebra import Number
+from tonnage.algebra import Number, total
 from tonnage.dtype import dtype
 from tonnage.ledger.model import StageLedger
 from tonnage.ledger.operation import Collective
+from tonnage.ledger.piece import trained_numel, weight_sums, whole_numel
 from tonnage.plan import Setting
 
 AXES = {"dense": "dp_cp", "expert": "edp"}
@@ -31,7 +32,7 @@ def data_parallel_collectives(
     """
     exchanges: list[tuple[Collective, Number]] = []
     for group, axis in AXES.items():
-        trained = _numel(ledger, group, trains=True)
+        trained = _numel(setting, ledger, group, trains=True)
         gradient = dtype(setting.precision.reduction).storage(trained)
         # Stage 3 moves what the products read, the others what is stored.
         moved = setting.precision.compute if setting.zero >= 2 else setting.precision.weights
@@ -63,17 +64,22 @@ def _exchange(
 def _gathered(setting: Setting, ledger: StageLedger, group: str, moved: str) -> Number:
     """Bytes of the parameters that are gathered: at stage 3 those that do not train as well."""
     narrow = setting.precision.quantized if setting.plan.fp8_param_gather else None
+    if narrow is None:
+        every = _numel(setting, ledger, group, trains=setting.zero < 3)
+        return dtype(moved).storage(every)
     size: Number = 0
     for weight, times in ledger.weights():
         if weight.group == group and (weight.trains or setting.zero == 3):
-            one = dtype(narrow if narrow and weight.narrow else moved)
+            one = dtype(narrow if weight.narrow else moved)
             size = size + times * one.storage(weight.numel)
     return size
 
 
-def _numel(ledger: StageLedger, group: str, *, trains: bool) -> Number:
-    count: Number = 0
-    for weight, times in ledger.weights():
-        if weight.group == group and (weight.trains or not trains):
-            count = count + times * weight.numel
-    return count
+def _numel(setting: Setting, ledger: StageLedger, group: str, *, trains: bool) -> Number:
+    size = trained_numel if trains else whole_numel
+    return total(
+        times * numel
+        for piece, times in ledger.pieces()
+        for (owner, _), numel in weight_sums(setting, piece, size).items()
+        if owner == group
+    )

@@ -48,12 +48,6 @@ def with_frozen(setting: Setting, operations: Operations, *, inside: bool) -> Op
     return found
 
 
-def frozen_weights(setting: Setting, weights: tuple[Weight, ...]) -> tuple[Weight, ...]:
-    """Weights on their own, those of frozen parts marked so."""
-    parts = frozen_parts(setting)
-    return tuple(_marked(weight, parts) for weight in weights)
-
-
 def _marked(weight: Weight, parts: frozenset[str]) -> Weight:
     return dataclasses.replace(weight, trains=False) if place_of(weight) in parts else weight
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from tonnage.algebra import Number
 from tonnage.arch import Architecture, Layer
 from tonnage.ledger.embedding import embedding
-from tonnage.ledger.frozen import frozen_weights, with_frozen
+from tonnage.ledger.frozen import with_frozen
 from tonnage.ledger.head import head
 from tonnage.ledger.layer import layer_operations
 from tonnage.ledger.mtp import NO_PREDICTORS, Predictors, predictors
 from tonnage.ledger.operation import Operations, Weight, weights_of
-from tonnage.ledger.vision import vision_weights
+from tonnage.ledger.vision import vision
 from tonnage.plan import PRECISIONS, Plan, Setting, Stage, optimizer
 from tonnage.runtime import Runtime
 
@@ -26,7 +26,7 @@ class StageLedger:
         layers: the operations of each distinct kind of layer.
         embedding: the operations before the first layer; empty elsewhere.
         head: the operations after the last layer; empty elsewhere.
-        vision: the weights of an image encoder; empty elsewhere.
+        vision: an image encoder, of which only the weights are known; empty elsewhere.
         predictors: of further tokens; none away from the head.
     """
 
@@ -34,21 +34,21 @@ class StageLedger:
     layers: dict[Layer, Operations]
     embedding: Operations
     head: Operations
-    vision: tuple[Weight, ...]
+    vision: Operations
     predictors: Predictors = NO_PREDICTORS
+
+    def pieces(self) -> list[tuple[Operations, int]]:
+        """Each distinct piece that has weights, and how often the stage holds it."""
+        counts = self.stage.kinds()
+        held = [(operations, counts[layer]) for layer, operations in self.layers.items()]
+        further = self.predictors
+        held += [(further.operations, further.depth)] if further.depth else []
+        ends = (self.embedding, self.head, self.vision, further.table)
+        return held + [(end, 1) for end in ends if end]
 
     def weights(self) -> list[tuple[Weight, int]]:
         """Each distinct weight and how often the stage holds it."""
-        counts = self.stage.kinds()
-        held = [
-            (weight, counts[layer])
-            for layer, operations in self.layers.items()
-            for weight in weights_of(operations)
-        ]
-        ends = (*weights_of(self.embedding), *weights_of(self.head), *self.vision)
-        further = self.predictors
-        held += [(weight, further.depth) for weight in weights_of(further.operations)]
-        return held + [(weight, 1) for weight in (*ends, *further.table)]
+        return [(weight, count) for piece, count in self.pieces() for weight in weights_of(piece)]
 
 
 def stage_ledgers(setting: Setting, stages: tuple[Stage, ...]) -> tuple[StageLedger, ...]:
@@ -80,9 +80,9 @@ def _head(setting: Setting, *, owns_tied_table: bool) -> Operations:
     return with_frozen(setting, found, inside=False)
 
 
-def _vision(setting: Setting) -> tuple[Weight, ...]:
+def _vision(setting: Setting) -> Operations:
     tower = setting.architecture.vision
-    return frozen_weights(setting, vision_weights(setting, tower)) if tower else ()
+    return with_frozen(setting, vision(setting, tower), inside=False) if tower else ()
 
 
 PLAIN = Runtime(

@@ -19,7 +19,7 @@ from tonnage.ledger.embedding import token_table
 from tonnage.ledger.head import head, logits
 from tonnage.ledger.layer import layer_operations, recomputed_modules, saved_tensors
 from tonnage.ledger.linear import Linear, Rows, gather, linear
-from tonnage.ledger.operation import Operation, Operations, Tensor, Weight, renamed, union_bytes
+from tonnage.ledger.operation import Operation, Operations, Tensor, renamed, union_bytes
 from tonnage.plan import Setting
 
 
@@ -35,7 +35,7 @@ class Predictors:
 
     depth: int = 0
     operations: Operations = ()
-    table: tuple[Weight, ...] = ()
+    table: Operations = ()
 
 
 NO_PREDICTORS = Predictors()
@@ -59,8 +59,13 @@ def predictors(setting: Setting, *, apart: bool) -> Predictors:
     return Predictors(
         depth=depth,
         operations=(*_joined(setting, layer), *layer_operations(setting, layer), *_head(setting)),
-        table=(dataclasses.replace(token_table(setting), name="mtp.embedding"),) if own else (),
+        table=_table(setting) if own else (),
     )
+
+
+def _table(setting: Setting) -> Operations:
+    weight = dataclasses.replace(token_table(setting), name="mtp.embedding")
+    return (Operation(name="mtp.table", kind="elementwise", weights=(weight,)),)
 
 
 def _stream(setting: Setting, name: str, width: Number) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import cached_property
 
 from tonnage.algebra import Number, ceil_div, largest, maximum, total, where
 from tonnage.dtype import dtype
@@ -16,16 +17,23 @@ from tonnage.ledger import (
     logits_in_product,
     loss_bytes,
     stranded_logits,
-    weights_of,
 )
 from tonnage.ledger.embedding import token_table
 from tonnage.ledger.mtp import predictors_keep, predictors_losses
 from tonnage.ledger.operation import union_bytes
+from tonnage.ledger.piece import by_piece, largest_weight, sum_of
 from tonnage.ledger.shared import shared_tensors
-from tonnage.memory.activations import backward_transients, held_by_frame, kept_by_chunk, retained
+from tonnage.memory.activations import (
+    Transients,
+    backward_transients,
+    held_by_frame,
+    kept_by_chunk,
+    retained,
+    saved_by,
+)
 from tonnage.memory.buffers import communication_buffers, deferred_logits
 from tonnage.memory.casts import cached_casts
-from tonnage.memory.gathered import gathered
+from tonnage.memory.gathered import Gathered, gathered
 from tonnage.memory.gradients import Appearing, appearing, made_bytes
 from tonnage.memory.host import staged_activations
 from tonnage.memory.schedule import live_per_chunk
@@ -59,7 +67,7 @@ class Instant:
     categories: dict[str, Number]
     stranded: Number = 0
 
-    @property
+    @cached_property
     def allocated(self) -> Number:
         """Bytes of all tensors at this instant."""
         return total(self.categories.values())
@@ -85,7 +93,7 @@ class StageMemory:
     @property
     def held(self) -> Number:
         """Bytes of tensors and of stranded blocks, at the instant where they are most."""
-        return largest(instant.allocated + instant.stranded for instant in self.instants)
+        return largest(total((instant.allocated, instant.stranded)) for instant in self.instants)
 
     @property
     def peak(self) -> Instant:
@@ -109,7 +117,13 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
     held = states(setting, ledger)
     buffers = communication_buffers(setting, ledger) + deferred_logits(setting, ledger)
     fixed = workspaces(setting, ledger)
-    moments = (*_forward(setting, ledger, held), *_backward(setting, ledger, held))
+    there = _There(
+        whole=gathered(setting, ledger),
+        alive=live_activations(setting, ledger),
+        grown=_gradients(setting, ledger, held),
+        beside=backward_transients(setting, ledger),
+    )
+    moments = (*_forward(setting, ledger, there), *_backward(setting, ledger, there))
     step = _Moment(
         when="optimizer step",
         gradients=held.gradients - passing_gradients(setting, ledger),
@@ -179,10 +193,26 @@ def _instant(
     return Instant(when=moment.when, categories=named, stranded=moment.stranded)
 
 
-def _forward(setting: Setting, ledger: StageLedger, held: States) -> tuple[_Moment, ...]:
+@dataclass(frozen=True, kw_only=True)
+class _There:
+    """What several moments of a stage have in common; bytes.
+
+    Attributes:
+        whole: parameters gathered from their shards.
+        alive: activations of all micro-batches in flight.
+        grown: gradients, by when.
+        beside: what lives while the layers run.
+    """
+
+    whole: Gathered
+    alive: Number
+    grown: Appearing
+    beside: Transients
+
+
+def _forward(setting: Setting, ledger: StageLedger, there: _There) -> tuple[_Moment, ...]:
     """The moments up to the loss and the head's backward, every live micro-batch there."""
-    whole, alive = gathered(setting, ledger), _live_activations(setting, ledger)
-    grown = _gradients(setting, ledger, held)
+    whole, alive, grown = there.whole, there.alive, there.grown
     loss = _live_losses(setting) * loss_bytes(setting) if ledger.head else 0
     further = predictors_losses(setting, ledger.predictors)
     return (
@@ -191,12 +221,12 @@ def _forward(setting: Setting, ledger: StageLedger, held: States) -> tuple[_Mome
             gradients=grown.early,
             activations=alive,
             whole=whole.layers,
-            temporaries=backward_transients(setting, ledger).forward,
+            temporaries=there.beside.forward,
         ),
         _Moment(
             when="loss",
             gradients=grown.early,
-            activations=alive + held_by_frame(ledger),
+            activations=alive + held_by_frame(setting, ledger.head),
             loss=loss + further,
             whole=whole.loss,
             temporaries=cached_casts(setting, ledger),
@@ -208,7 +238,7 @@ def _forward(setting: Setting, ledger: StageLedger, held: States) -> tuple[_Mome
             activations=alive,
             loss=logits_in_backward(setting) + further if ledger.head else 0,
             whole=whole.loss,
-            temporaries=_scratch(ledger.head) + _head_pieces(setting, ledger),
+            temporaries=_scratch(setting, ledger.head) + _head_pieces(setting, ledger),
         ),
         _Moment(
             when="head product",
@@ -216,21 +246,19 @@ def _forward(setting: Setting, ledger: StageLedger, held: States) -> tuple[_Mome
             activations=alive,
             loss=logits_in_product(setting) + further if ledger.head else 0,
             whole=whole.loss,
-            temporaries=_scratch(ledger.head) + _head_input_gradient(setting, ledger),
+            temporaries=_scratch(setting, ledger.head) + _head_input_gradient(setting, ledger),
         ),
     )
 
 
-def _backward(setting: Setting, ledger: StageLedger, held: States) -> tuple[_Moment, ...]:
+def _backward(setting: Setting, ledger: StageLedger, there: _There) -> tuple[_Moment, ...]:
     """The moments of a micro-batch's way back: its last layer, its first, the embedding."""
-    whole, alive = gathered(setting, ledger), _live_activations(setting, ledger)
-    grown = _gradients(setting, ledger, held)
-    beside = backward_transients(setting, ledger)
+    whole, alive, grown, beside = there.whole, there.alive, there.grown, there.beside
     return (
         _Moment(
             when="first backward",
             gradients=grown.top,
-            activations=alive - _saved_by(ledger.head),
+            activations=alive - saved_by(setting, ledger.head),
             whole=whole.layers,
             temporaries=beside.backward,
         ),
@@ -262,12 +290,12 @@ def _gradients(setting: Setting, ledger: StageLedger, held: States) -> Appearing
     return Appearing(early=resting, top=resting, bottom=whole, end=whole)
 
 
-def _live_activations(setting: Setting, ledger: StageLedger) -> Number:
+def live_activations(setting: Setting, ledger: StageLedger) -> Number:
     """Activations of all micro-batches that are alive at once on the stage."""
     live = live_per_chunk(setting.plan, ledger.stage.index, setting.grad_acc)
     inside = staged_activations(setting, ledger, live_inside(setting, ledger))
-    before = _saved_by(ledger.embedding) + union_bytes(shared_tensors(setting))
-    after = _saved_by(ledger.head) + predictors_keep(setting, ledger.predictors)
+    before = saved_by(setting, ledger.embedding) + union_bytes(shared_tensors(setting))
+    after = saved_by(setting, ledger.head) + predictors_keep(setting, ledger.predictors)
     return inside + live[0] * before + live[-1] * after
 
 
@@ -287,11 +315,8 @@ def per_layer(setting: Setting, ledger: StageLedger) -> list[Number]:
     return [count * len(chunk) for count, chunk in zip(live, chunks, strict=True)]
 
 
-def _saved_by(operations: Operations) -> Number:
-    return union_bytes(tensor for op in operations for tensor in op.saves)
-
-
-def _scratch(operations: Operations) -> Number:
+@by_piece()
+def _scratch(_: Setting, operations: Operations) -> Number:
     """The most that backward kernels of some operations need for themselves."""
     return largest(union_bytes(operation.scratch_backward) for operation in operations)
 
@@ -304,7 +329,7 @@ def _head_pieces(setting: Setting, ledger: StageLedger) -> Number:
     """
     if not head_in_pieces(setting):
         return 0
-    whole = total(made_bytes(setting, weight) for weight in weights_of(ledger.head))
+    whole = sum_of(setting, ledger.head, made_bytes)
     return whole * (2 if setting.plan.optimizer_in_backward else 1)
 
 
@@ -326,7 +351,9 @@ def _head_input_gradient(setting: Setting, ledger: StageLedger) -> Number:
 
 def _one_microbatch(setting: Setting, ledger: StageLedger) -> Number:
     """What one micro-batch keeps on the first chunk and the embedding."""
-    return _saved_by(ledger.embedding) + kept_by_chunk(setting, ledger, ledger.stage.chunks[0])
+    return saved_by(setting, ledger.embedding) + kept_by_chunk(
+        setting, ledger, ledger.stage.chunks[0]
+    )
 
 
 def _embedding_gradient(setting: Setting, ledger: StageLedger) -> Number:
@@ -354,20 +381,15 @@ def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Num
     if setting.plan.offload_parameters:
         return 0
     if setting.plan.optimizer_in_backward:
-        return largest(made_bytes(setting, weight) for weight, _ in ledger.weights())
+        pieces = ledger.pieces()
+        return largest(largest_weight(setting, piece, made_bytes) for piece, _ in pieces)
     if setting.runtime.optimizer_step == "foreach":
         lists = setting.runtime.step_lists
-        temporaries = lists * sharded(
-            setting, ledger.weights(), lambda w: _stepped_bytes(setting, w), setting.zero >= 1
-        )
+        temporaries = lists * sharded(setting, ledger.pieces(), _stepped_bytes, setting.zero >= 1)
     if recipe.master and narrower(recipe.gradients, recipe.master) and not recipe.accumulation:
         # Narrow gradients are copied to the master's format for the step.
-        temporaries = temporaries + sharded(
-            setting,
-            ledger.weights(),
-            lambda w: w.numel * dtype(recipe.master or "fp32").bytes if w.trains else 0,
-            setting.zero >= 1,
-        )
+        copied = sharded(setting, ledger.pieces(), _widened_bytes, setting.zero >= 1)
+        temporaries = temporaries + copied
     temporaries = device_share(setting, temporaries)
     if setting.runtime.step_copies and setting.zero == 1:
         # The shard is copied, too, before it is gathered.
@@ -380,6 +402,11 @@ def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Num
 def narrower(one: str, other: str) -> bool:
     """Whether a number format has fewer bits than another."""
     return dtype(one).bytes < dtype(other).bytes
+
+
+def _widened_bytes(setting: Setting, weight: Weight) -> Number:
+    """The gradient of one weight in the master's format."""
+    return weight.numel * dtype(setting.precision.master or "fp32").bytes if weight.trains else 0
 
 
 def _stepped_bytes(setting: Setting, weight: Weight) -> Number:

@@ -28,7 +28,7 @@ def live_per_chunk(plan: Plan, stage: int, microbatches: Number) -> list[Number]
         return [microbatches]
     if plan.schedule != "interleaved":
         return [minimum(p - stage, microbatches)]
-    group = plan.vpp_group or p
+    group = plan.microbatch_group or p
     passes = minimum(2 * (p - stage - 1) + (v - 1) * group + 1, microbatches * v)
 
     def within(first: int) -> Number:

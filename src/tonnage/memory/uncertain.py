@@ -8,6 +8,7 @@ from tonnage.algebra import Number, largest, total
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger, Weight
 from tonnage.ledger.layer import layer_input
+from tonnage.ledger.piece import largest_weight
 from tonnage.memory.activations import backward_transients
 from tonnage.memory.host import staged_activations
 from tonnage.memory.peak import live_inside, per_layer
@@ -78,19 +79,27 @@ def _orthogonal(setting: Setting, ledger: StageLedger) -> Uncertain:
 
     A step has the matrix, its Gram matrix and the square of that in 16 bits (arXiv 2502.16982).
     """
-    hidden = [
-        (w, n) for w, n in ledger.weights() if w.trains and len(w.shape) == 2 and not w.embedding
-    ]
-
-    def second(weight: Weight) -> Number:
-        return dtype(setting.precision.moments).storage(weight.numel)
-
-    steps = largest(3 * dtype("bf16").storage(w.numel) for w, _ in hidden) if hidden else 0
+    pieces = ledger.pieces()
+    matrix = largest(largest_weight(setting, piece, _matrix_bytes) for piece, _ in pieces)
     return Uncertain(
         name="Muon: the temporaries of its orthogonalisation, and how its states are sharded",
         below=0,
-        above=steps + sharded(setting, hidden, second, setting.zero >= 1),
+        above=3 * matrix + sharded(setting, pieces, _second_bytes, setting.zero >= 1),
     )
+
+
+def _hidden_matrix(weight: Weight) -> bool:
+    return weight.trains and len(weight.shape) == 2 and not weight.embedding
+
+
+def _matrix_bytes(_: Setting, weight: Weight) -> Number:
+    """One matrix in the format of its orthogonalisation."""
+    return dtype("bf16").storage(weight.numel) if _hidden_matrix(weight) else 0
+
+
+def _second_bytes(setting: Setting, weight: Weight) -> Number:
+    """A second moment of a matrix."""
+    return dtype(setting.precision.moments).storage(weight.numel) if _hidden_matrix(weight) else 0
 
 
 def _unmeasured(setting: Setting, ledger: StageLedger) -> Uncertain:

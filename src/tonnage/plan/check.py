@@ -20,6 +20,23 @@ def check_degrees(
     plan: Plan, architecture: Architecture, cluster: Cluster, runtime: Runtime
 ) -> None:
     """Check the degrees against the runtime, the ranks and the architecture."""
+    _check_stack(plan, architecture, runtime)
+    _check_world(plan, cluster)
+    _check_shape(plan, architecture)
+
+
+def check_model(plan: Plan, architecture: Architecture, runtime: Runtime) -> None:
+    """Check all that does not depend on the number of ranks.
+
+    Raises:
+        InputError: the runtime or the architecture makes a degree impossible.
+        NotModelledError: the combination makes sense and is not accounted for.
+    """
+    _check_stack(plan, architecture, runtime)
+    _check_shape(plan, architecture)
+
+
+def _check_stack(plan: Plan, architecture: Architecture, runtime: Runtime) -> None:
     if architecture.only_counted:
         raise NotModelledError(
             field="MODEL",
@@ -29,11 +46,13 @@ def check_degrees(
             accepted="a model of one sequence of tokens",
         )
     _check_runtime(plan, runtime)
+    check_predictors(plan, architecture, runtime)
     _check_offload(plan, runtime)
-    _check_world(plan, cluster)
+
+
+def _check_shape(plan: Plan, architecture: Architecture) -> None:
     for layer in architecture.kinds():
         check_layer(plan, layer)
-    check_predictors(plan, architecture, runtime)
     expert_axes = {"ep": plan.ep, "etp": plan.etp or 1}
     for field, degree in expert_axes.items() if not architecture.is_moe else ():
         if degree == 1:
@@ -182,20 +201,20 @@ def _check_rounds(setting: Setting, plan: Plan) -> None:
     """
     if plan.vpp == 1:
         return
-    group = plan.vpp_group or plan.pp
+    group = plan.microbatch_group or plan.pp
     if group < plan.pp:
         raise InputError(
-            field="vpp_group",
+            field="microbatch_group",
             value=group,
             problem=f"is less than the {plan.pp} stages",
             accepted=f"{plan.pp} and more",
         )
+    name = "microbatch_group" if plan.microbatch_group else "pp"
     if 0 < setting.grad_acc % group < plan.pp:
         raise InputError(
             field="grad_acc",
             value=setting.grad_acc,
-            problem=f"is no multiple of {'pp' if group == plan.pp else 'vpp_group'} {group}, "
-            "which interleaving asks for",
+            problem=f"is no multiple of {name} {group}, which interleaving asks for",
             accepted=_nearest_multiples(setting.grad_acc, group),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,6 +36,11 @@ class Stage:
         """All layers of the stage."""
         return tuple(layer for chunk in self.chunks for layer in chunk)
 
+    @property
+    def holds(self) -> tuple[tuple[tuple[Layer, ...], ...], bool, bool]:
+        """All of it but where it lies."""
+        return self.chunks, self.embedding, self.head
+
     def kinds(self) -> dict[Layer, int]:
         """Each distinct layer and how often the stage holds it."""
         return dict(self._kinds)
@@ -54,15 +60,9 @@ def stages(architecture: Architecture, plan: Plan, split: SplitRule = "even") ->
     Raises:
         InputError: the layers cannot be split so.
     """
-    given = plan.first_stage_layers is not None or plan.last_stage_layers is not None
-    given = given or plan.pipeline_layout is not None
-    if split == "by-cost" and plan.vpp == 1 and not given:
-        sizes = [split_by_cost(architecture, plan.pp)]
-    else:
-        sizes = _chunk_sizes(len(architecture.layers), plan)
     position = 0
     chunks: list[list[tuple[Layer, ...]]] = [[] for _ in range(plan.pp)]
-    for round_sizes in sizes:
+    for round_sizes in chunk_sizes(architecture, plan, split):
         for stage, size in enumerate(round_sizes):
             chunks[stage].append(architecture.layers[position : position + size])
             position += size
@@ -77,8 +77,32 @@ def stages(architecture: Architecture, plan: Plan, split: SplitRule = "even") ->
     )
 
 
-def _chunk_sizes(layers: int, plan: Plan) -> list[list[int]]:
-    """Layers of each chunk, by round and by stage."""
+def alike(layout: Sequence[Stage]) -> tuple[range, ...]:
+    """Runs of neighbouring stages that hold the same: their places in the pipeline."""
+    starts = [
+        place
+        for place, stage in enumerate(layout)
+        if not place or layout[place - 1].holds != stage.holds
+    ]
+    return tuple(map(range, starts, (*starts[1:], len(layout))))
+
+
+def chunk_sizes(
+    architecture: Architecture, plan: Plan, split: SplitRule = "even"
+) -> list[list[int]]:
+    """Layers of each chunk, by round and by stage, as `stages` splits them.
+
+    Raises:
+        InputError: the layers cannot be split so.
+    """
+    given = plan.first_stage_layers is not None or plan.last_stage_layers is not None
+    given = given or plan.pipeline_layout is not None
+    if split == "by-cost" and plan.vpp == 1 and not given:
+        return [split_by_cost(architecture, plan.pp)]
+    return _sizes(len(architecture.layers), plan)
+
+
+def _sizes(layers: int, plan: Plan) -> list[list[int]]:
     if plan.pp > layers:
         raise InputError(
             field="pp",

@@ -73,14 +73,14 @@ class Plan:
         etp: tensor-parallel size inside an expert; None: tp, and 1 without experts.
         dp: data-parallel size, without cp; None: what the other degrees leave.
         schedule: pipeline schedule; None: 1f1b, interleaved with vpp > 1.
+        microbatch_group: micro-batches that go through one chunk in turn before the next, under
+            interleaving; None: pp.
         first_stage_layers: decoder layers of the first stage; None: an even share.
         last_stage_layers: decoder layers of the last stage; None: an even share.
         account_for_embedding: the embedding takes one layer's place in the split.
         account_for_loss: the head and loss take one layer's place in the split.
         pipeline_layout: layers of each chunk as Megatron writes them (``Et*4|(t*4|)*14tL``),
             over all of the four fields before it; None: an even split.
-        vpp_group: micro-batches that go through a chunk before the next one's turn; None: pp
-            (``--microbatch-group-size-per-virtual-pipeline-stage``).
         zero: ZeRO stage 0 to 3 (arXiv 1910.02054); None: the runtime's habit.
         hsdp_shard: ranks that a parameter is sharded over, replicated beyond (HSDP).
         mbs: sequences in a micro-batch.
@@ -160,12 +160,12 @@ class Plan:
     etp: int | None = None
     dp: int | None = None
     schedule: Schedule | None = None
+    microbatch_group: int | None = None
     first_stage_layers: int | None = None
     last_stage_layers: int | None = None
     account_for_embedding: bool = False
     account_for_loss: bool = False
     pipeline_layout: str | None = None
-    vpp_group: int | None = None
     zero: int | None = None
     hsdp_shard: int | None = None
     mbs: int = 1

@@ -8,6 +8,7 @@ NATIVE = (
     Runtime(
         name="fsdp2",
         quantized_bases=True,
+        gpipe=True,
         kernels="eager",
         ring_overlap=False,
         flash_attention=2,

@@ -8,10 +8,11 @@ stack it is.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from tonnage.errors import InputError
 
@@ -55,6 +56,9 @@ class Runtime:
         quantized_bases: whether it can put adapters on a base in 4 or 8 bits.
         trains_predictors: whether it has multi-token prediction (`Plan.mtp`).
         measured: whether its memory is held to measurements; else a range is given.
+        gpipe: whether it has the schedule of all forward passes before the first backward.
+        fused_loss: the fused way to the same loss that it offers beside its own
+            (``--cross-entropy-loss-fusion``, Liger); None: none.
         norm: ``fused`` norms save their input and statistics; ``eager`` ones (a norm written
             in Python) save an fp32 copy of the input, the statistics and the normalised value.
         norm_in_linear: the norm before a linear layer is part of it (Transformer Engine), and
@@ -182,6 +186,8 @@ class Runtime:
     quantized_bases: bool = False
     trains_predictors: bool = False
     measured: bool = True
+    gpipe: bool = False
+    fused_loss: LossRule | None = None
     norm: Literal["fused", "eager"] = "fused"
     norm_in_linear: bool = False
     norm_statistics: bool = True
@@ -257,16 +263,8 @@ class Runtime:
 
 _FACTS = frozenset(
     {
-        "quantized_bases",
-        "trains_predictors",
-        "measured",
-        "name",
-        "summary",
-        "axes",
-        "zero_stages",
-        "zero",
-        "precision",
-        "source",
+        *("name", "summary", "axes", "zero_stages", "zero", "precision", "source"),
+        *("quantized_bases", "gpipe", "fused_loss", "trains_predictors", "measured"),
     }
 )
 """What a stack is, or what a plan has a field of its own for."""
@@ -277,13 +275,18 @@ def habit_names() -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(Runtime) if f.name not in _FACTS)
 
 
+@functools.cache
+def _hints() -> dict[str, Any]:
+    """The types of the habits."""
+    return typing.get_type_hints(Runtime)
+
+
 def with_habits(runtime: Runtime, habits: Iterable[tuple[str, str]]) -> Runtime:
     """The runtime with some habits overridden, each given as text.
 
     Raises:
         InputError: a habit is unknown, or its value is not one that it can take.
     """
-    hints = typing.get_type_hints(Runtime)
     changes: dict[str, object] = {}
     for name, text in habits:
         if name not in habit_names():
@@ -293,7 +296,7 @@ def with_habits(runtime: Runtime, habits: Iterable[tuple[str, str]]) -> Runtime:
                 problem="is not a habit",
                 accepted=", ".join(habit_names()),
             )
-        changes[name] = _parse_habit(name, text, hints[name])
+        changes[name] = _parse_habit(name, text, _hints()[name])
     return dataclasses.replace(runtime, **changes)  # type: ignore[arg-type]
 
 

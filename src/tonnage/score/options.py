@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tonnage.score.rule import Rule, refuse, rule
+from tonnage.score.rule import Rule, rule
 
 OPTIONS: tuple[Rule, ...] = (
     rule("extra", r"cross_entropy_loss_fusion \(te\)", habit_loss="in-place"),
@@ -46,7 +46,7 @@ OPTIONS: tuple[Rule, ...] = (
     rule("extra", r"capacity factor 1 padded.*"),
     rule("extra", r"swap-optimizer|optimizer-cpu-offload=true", offload_optimizer=1.0),
     rule("extra", r"swap-attention|fine-grained-activation-offloading=true", offload_some=True),
-    rule("extra", r"microbatch-group-size-per-virtual-pipeline-stage=(?P<vpp_group>\d+)"),
+    rule("extra", r"microbatch-group-size-per-virtual-pipeline-stage=(?P<microbatch_group>\d+)"),
     rule("extra", r"wgrad-deferral-limit=(?P<wgrad_deferral_limit>\d+)"),
     rule("extra", r"defer-embedding-wgrad-compute=true", wgrad_deferral_limit=0),
     rule("extra", r"tp-comm-overlap=true", tp_comm_overlap=True),
@@ -77,7 +77,7 @@ OPTIONS: tuple[Rule, ...] = (
     rule("extra", r"prompt-type=\w+|neat-pack"),
     rule("extra", r"stage=dpo", reference_model=True),
     rule("extra", r"cuda-graph-impl=[a-z_]+", cuda_graphs=True),
-    refuse("extra", r"schedules-method=dualpipev?", "the DualPipe schedules are not modelled"),
+    rule("extra", r"schedules-method=dualpipev", schedule="dualpipev", vpp=2),
     rule("extra", r"pipeline-model-parallel-layout=[^;]*"),
     rule("extra", r"use-megatron-fsdp=true", megatron_fsdp=True),
     rule("extra", r"mtp-num-layers=(?P<mtp>\d+)"),

@@ -9,6 +9,7 @@ from tonnage.algebra import Number, maximum, total, where
 from tonnage.cluster import Cluster
 from tonnage.ledger import Operations
 from tonnage.ledger.operation import Phase
+from tonnage.ledger.piece import by_piece
 from tonnage.mesh import ranks_inside
 from tonnage.plan import Setting
 from tonnage.timing import constants
@@ -45,6 +46,7 @@ class Pass:
         return self.compute + total(self.exposed.values()) + self.host
 
 
+@by_piece("recompute", "recompute_modules")
 def one_pass(
     setting: Setting,
     operations: Operations,

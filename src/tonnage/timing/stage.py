@@ -13,7 +13,9 @@ from tonnage.ledger import Operations, StageLedger
 from tonnage.ledger.flops import layers_recomputed
 from tonnage.ledger.frozen import reaches_layers
 from tonnage.ledger.layer import recomputed_modules
+from tonnage.ledger.piece import by_piece, sum_of, trained_numel
 from tonnage.plan import Setting
+from tonnage.timing.host_memory import exposed_copies
 from tonnage.timing.kernel import Rates, forward_seconds
 from tonnage.timing.loss import loss_seconds
 from tonnage.timing.passes import Pass, exposed_seconds, one_pass
@@ -22,15 +24,14 @@ from tonnage.timing.traffic import Traffic, data_parallel_traffic, layer_traffic
 
 @dataclass(frozen=True, kw_only=True)
 class StageTime:
-    """One stage's seconds for one micro-batch, and what it sends in a step.
+    """One stage's seconds for one micro-batch, and what its replicas exchange in a step.
 
     Attributes:
         forward: compute of the forward pass.
         backward: compute of the backward pass, without recomputation.
         recompute: forward work that recomputation repeats.
         exposed: communication inside a micro-batch that nothing hides, by part.
-        host: that the device waits for the host.
-        traffic: all collectives of a step but those of the replicas.
+        host: that the device waits for the host, or for copies to and from its memory.
         replicas: what data-parallel ranks exchange in a step.
     """
 
@@ -39,7 +40,6 @@ class StageTime:
     recompute: Number
     exposed: dict[str, Number]
     host: Number
-    traffic: tuple[Traffic, ...]
     replicas: tuple[Traffic, ...]
 
     @property
@@ -78,18 +78,23 @@ def layer_times(
 def _times(
     setting: Setting, operations: Operations, cluster: Cluster, rate: Rates, *, layer: bool
 ) -> LayerTime:
+    return LayerTime(
+        forward=one_pass(setting, operations, "forward", rate, cluster, layer),
+        backward=one_pass(setting, operations, "backward", rate, cluster, layer),
+        selected=_selected(setting, operations, rate) if layer else 0.0,
+    )
+
+
+@by_piece()
+def _selected(setting: Setting, operations: Operations, rate: Rates) -> Number:
+    """Forward seconds of what selective recomputation repeats of a layer."""
     modules = recomputed_modules(setting)
-    chosen = [op for op in operations if modules.intersection(op.modules)]
-    selected = total(forward_seconds(setting, rate, op) for op in chosen)
     if "outputs" in modules:
         # Every second product, and half of what lies between them (torchtitan).
         others = [op for op in operations if op.kind != "attention"]
-        selected = total(forward_seconds(setting, rate, op) for op in others) / 2
-    return LayerTime(
-        forward=one_pass(setting, operations, "forward", rate, cluster, layer=layer),
-        backward=one_pass(setting, operations, "backward", rate, cluster, layer=layer),
-        selected=selected,
-    )
+        return total(forward_seconds(setting, rate, op) for op in others) / 2
+    chosen = [op for op in operations if modules.intersection(op.modules)]
+    return total(forward_seconds(setting, rate, op) for op in chosen)
 
 
 def stage_time(
@@ -100,11 +105,7 @@ def stage_time(
     rate: Rates,
 ) -> StageTime:
     """The time of one stage, from the passes of its layers and of its ends."""
-    passes = _passes(setting, ledger, layers)
-    ends = (*ledger.embedding, *ledger.head)
-    outer = _times(setting, ends, cluster, rate, layer=False)
-    ahead = 2 if setting.plan.reference_model else 1
-    passes += [("forward", ahead, outer.forward), ("backward", 1, outer.backward)]
+    passes = _passes(setting, ledger, layers) + _ends(setting, ledger, cluster, rate)
     if ledger.head:
         loss = Pass(compute=loss_seconds(setting, rate), exposed={}, host=0.0)
         passes.append(("backward", 1, loss))
@@ -123,13 +124,13 @@ def stage_time(
     }
     counts = ledger.stage.kinds()
     selected = total(counts[layer] * layers[layer].selected for layer in ledger.layers)
+    copies = exposed_copies(setting, ledger, cluster, compute("forward"), compute("backward"))
     return StageTime(
         forward=compute("forward"),
         backward=compute("backward"),
         recompute=compute("recompute") + selected,
         exposed=exposed,
-        host=total(count * each.host for _, count, each in passes),
-        traffic=(*_traffic(setting, ledger), *sends),
+        host=total(count * each.host for _, count, each in passes) + copies,
         replicas=tuple(data_parallel_traffic(setting, ledger)),
     )
 
@@ -147,13 +148,42 @@ def _further(
     return [*passes, ("backward", found.depth, loss)]
 
 
+def working_seconds(
+    setting: Setting,
+    ledger: StageLedger,
+    layers: Mapping[Layer, LayerTime],
+    cluster: Cluster,
+    rate: Rates,
+) -> Number:
+    """Seconds of one micro-batch's passes through a stage: of `stage_time`, the larger part.
+
+    Not among them are the loss, sends between stages, and what adds up gradients.
+    """
+    counts = ledger.stage.kinds()
+    selected = total(counts[layer] * layers[layer].selected for layer in ledger.layers)
+    passes = _passes(setting, ledger, layers) + _ends(setting, ledger, cluster, rate)
+    return selected + total(count * each.seconds for _, count, each in passes)
+
+
+def _ends(
+    setting: Setting, ledger: StageLedger, cluster: Cluster, rate: Rates
+) -> list[tuple[str, Number, Pass]]:
+    """The passes of the embedding and of the head."""
+    ends = [end for end in (ledger.embedding, ledger.head) if end]
+    times = [_times(setting, end, cluster, rate, layer=False) for end in ends]
+    often = 2 if setting.plan.reference_model else 1
+    forward: list[tuple[str, Number, Pass]] = [("forward", often, time.forward) for time in times]
+    return forward + [("backward", 1, time.backward) for time in times]
+
+
 def _accumulation(setting: Setting, ledger: StageLedger, rate: Rates) -> Pass:
     """Adding a micro-batch's gradients to a second buffer in another format, where there is one."""
     recipe = setting.precision
     moved: Number = 0
     if recipe.accumulation:
         size = dtype(recipe.gradients).bytes + 2 * dtype(recipe.accumulation).bytes
-        moved = size * total(n * w.numel for w, n in ledger.weights() if w.trains)
+        pieces = ledger.pieces()
+        moved = size * total(n * sum_of(setting, piece, trained_numel) for piece, n in pieces)
     return Pass(compute=moved / rate.memory, exposed={}, host=0.0)
 
 
@@ -174,8 +204,8 @@ def _passes(
     return passes
 
 
-def _traffic(setting: Setting, ledger: StageLedger) -> list[Traffic]:
-    """The collectives of a step's layers and ends, those of recomputation with them."""
+def stage_traffic(setting: Setting, ledger: StageLedger) -> list[Traffic]:
+    """All collectives of a step but those of the replicas, those of recomputation with them."""
     again = layers_recomputed(setting, (ledger.stage,))
     counts = ledger.stage.kinds()
     ends = (*ledger.embedding, *ledger.head)
@@ -189,4 +219,4 @@ def _traffic(setting: Setting, ledger: StageLedger) -> list[Traffic]:
             if count:
                 times = count * setting.grad_acc
                 found += layer_traffic(setting, operations, times, rebuilt=rebuilt)
-    return found
+    return found + pipeline_traffic(setting, ledger)
