@@ -75,10 +75,6 @@ class Draft:
         """Say what the file leaves to the person: ``model``, ``vocab`` or fields of a plan."""
         self._lacks.extend(name for name in names if name not in self._lacks)
 
-    def found(self, name: str) -> None:
-        """Take back that the file lacks something."""
-        self._lacks = [lack for lack in self._lacks if lack != name]
-
     def finish(self) -> Launch:
         """The launch, without what is not modelled."""
         for field in list(self._origins):

@@ -87,6 +87,7 @@ _KINDS: tuple[Kind, ...] = (
     _kind("ms-swift", "ms-swift: YAML or JSON", joins=True),
     _kind("litgpt", "LitGPT: YAML"),
     _kind("trl", "TRL: YAML or JSON", joins=True),
+    _kind("nemo-automodel", "NeMo AutoModel: YAML"),
     _kind("nemo", "NeMo and Megatron-Bridge: YAML, overrides, Python recipes"),
     _kind("command", "scripts and commands that start a Hugging Face trainer", joins=True),
     _kind("transformers", "the Hugging Face Trainer: YAML or JSON", joins=True),
