@@ -14,7 +14,8 @@ from tonnage.estimation import Limits
 from tonnage.plan import Plan
 from tonnage.search import Question
 from tonnage.search.batch import batches
-from tonnage.search.hunt import Candidates, Hunt
+from tonnage.search.candidates import Candidates
+from tonnage.search.hunt import Hunt
 from tonnage.search.rank import Ranking
 from tonnage.search.space import Space
 

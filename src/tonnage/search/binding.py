@@ -27,47 +27,55 @@ def bindings(best: Estimate, beside: Sequence[Neighbour] = ()) -> tuple[Binding,
         best: the plan.
         beside: its neighbours.
     """
-    parts, step = best.step.breakdown, best.step.seconds
-    plan, memory = best.plan, best.memory
-    full = memory.peak_bytes.device / memory.capacity_bytes
-    again = parts["recompute"] / step
-    lost, larger = _too_large(best, beside)
-    exposed = {part: parts[part] / step for part in EXPOSED}
-    largest = max(EXPOSED, key=lambda part: exposed[part])
-    bubble = parts["pipeline_bubble"] / step
-    micro = (plan.grad_acc or 1) * plan.vpp
-    found = [
-        Binding(
-            name="memory",
-            share=max(again, lost),
-            remark=f"{format_percent(full)} of the device is full"
-            + (f"; {format_percent(again)} of the step recomputes" if again else "")
-            + (f"; {larger} would save {format_percent(lost)}, and does not fit" if lost else ""),
-        ),
-        Binding(
-            name="bubble",
-            share=bubble,
-            remark=f"{format_percent(bubble)} of the step: pp {plan.pp}, and {micro} passes of "
-            "micro-batches to fill it",
-        ),
-        Binding(
-            name="communication",
-            share=sum(exposed.values()),
-            remark=f"{format_percent(sum(exposed.values()))} of the step is exposed, most of it "
-            f"{largest.replace('_', ' ')} ({format_percent(exposed[largest])})",
-        ),
-    ]
+    found = [_memory(best, beside), _bubble(best), _communication(best)]
+    plan = best.plan
     if plan.mbs == 1 and (plan.grad_acc or 1) <= 2 * plan.pp:
         found.append(
             Binding(
                 name="batch",
-                share=bubble,
+                share=best.step.breakdown["pipeline_bubble"] / best.step.seconds,
                 remark=f"{plan.grad_acc} micro-batches of one sequence are all that gbs "
                 f"{plan.gbs} leaves each of {plan.dp} replicas",
             )
         )
     kept = [each for each in found if each.share >= NAMEABLE or each.name == "memory"]
     return tuple(sorted(kept, key=lambda each: (-each.share, each.name)))
+
+
+def _memory(best: Estimate, beside: Sequence[Neighbour]) -> Binding:
+    full = best.memory.peak_bytes.device / best.memory.capacity_bytes
+    again = best.step.breakdown["recompute"] / best.step.seconds
+    lost, larger = _too_large(best, beside)
+    return Binding(
+        name="memory",
+        share=max(again, lost),
+        remark=f"{format_percent(full)} of the device is full"
+        + (f"; {format_percent(again)} of the step recomputes" if again else "")
+        + (f"; {larger} would save {format_percent(lost)}, and does not fit" if lost else ""),
+    )
+
+
+def _bubble(best: Estimate) -> Binding:
+    share = best.step.breakdown["pipeline_bubble"] / best.step.seconds
+    passes = (best.plan.grad_acc or 1) * best.plan.vpp
+    return Binding(
+        name="bubble",
+        share=share,
+        remark=f"{format_percent(share)} of the step: pp {best.plan.pp}, and {passes} passes of "
+        "micro-batches to fill it",
+    )
+
+
+def _communication(best: Estimate) -> Binding:
+    exposed = {part: best.step.breakdown[part] / best.step.seconds for part in EXPOSED}
+    largest = max(EXPOSED, key=lambda part: exposed[part])
+    share = sum(exposed.values())
+    return Binding(
+        name="communication",
+        share=share,
+        remark=f"{format_percent(share)} of the step is exposed, most of it "
+        f"{largest.replace('_', ' ')} ({format_percent(exposed[largest])})",
+    )
 
 
 def _too_large(best: Estimate, beside: Sequence[Neighbour]) -> tuple[float, str]:

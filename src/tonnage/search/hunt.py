@@ -1,9 +1,9 @@
-"""The search of one cluster: bounds for all of the space, weights for what they leave.
+"""The search of one cluster: all of the space is bounded, and what that leaves is weighed.
 
 Rows of degrees come first, the most promising before the others, with the few layouts that
-have a name and the few ways to recompute that have no depth: some plans that are good. Then all
-of the space is gone through, layout by layout and depth by depth. A plan is left out only where
-its floors show that it cannot be among the best of its structure, nor on the frontier.
+have a name and the few ways to recompute that have no depth: plans that are nearly the best.
+Then all of the space is gone through, layout by layout and depth by depth. A plan is left out
+only where its floors show that it cannot be among the best of its structure, nor on the frontier.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,71 +19,22 @@ from numpy.typing import NDArray
 from tonnage.estimation.estimate import usable_bytes
 from tonnage.memory.outside import reserved_bytes
 from tonnage.plan import resolve
-from tonnage.search.batch import Batch, Index, Material, batches, material, states_of
+from tonnage.search.batch import Batch, Index, batches, material, states_of
 from tonnage.search.bounds import Bounds, Pairs
+from tonnage.search.candidates import Candidates, Choice, Look, States, parts_of
 from tonnage.search.evaluate import evaluate
 from tonnage.search.group import Group
-from tonnage.search.layouts import Deck, kind_prefix
+from tonnage.search.layouts import kind_prefix
 from tonnage.search.legality import Columns
 from tonnage.search.modes import NONE, Mode, modes
 from tonnage.search.parts import prepare
-from tonnage.search.pieces import Floats, Held, plan_of_row
+from tonnage.search.pieces import Floats, plan_of_row
 from tonnage.search.rank import Found, Frontier, Ranking, Structure
 from tonnage.search.space import Space
 from tonnage.search.table import DECIDING
 
 SEEDS: Final = 512
 """Rows that are looked at first."""
-
-PAIRS: Final = 400_000
-"""Layouts with rows that are bounded at once."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Choice:
-    """What a group of plans shares.
-
-    Attributes:
-        batch: number of stages, and sequence parallelism.
-        deck: the pipeline.
-        layout: which of its layouts.
-        mode: what is recomputed.
-        zero: ZeRO stage.
-        hsdp: whether parameters are sharded over a part of the replicas.
-        loss: how the cross-entropy is computed.
-        offload: whether parameters lie in host memory.
-    """
-
-    batch: Batch
-    deck: Deck
-    layout: int
-    mode: Mode
-    zero: int
-    hsdp: bool
-    loss: str
-    offload: bool
-
-    def fields(self, rows: Columns) -> dict[str, Any]:
-        """The fields of a plan that it decides."""
-        return {
-            **self.deck.plan_fields(self.layout),
-            **self.mode,
-            "sp": self.batch.sp,
-            "zero": self.zero,
-            "hsdp_shard": int(rows["shard"][0]) if self.hsdp else None,
-            "loss": self.loss,
-            "offload_parameters": self.offload,
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Candidates:
-    """Plans of one group that no bound has excluded."""
-
-    choice: Choice
-    rows: Columns
-    seconds: Floats
-    device: Floats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +171,7 @@ class Hunt:
         for look in self._looks(batch, chosen, quick=quick):
             yield from self._of_deck(look)
 
-    def _looks(self, batch: Batch, chosen: Index, *, quick: bool) -> Iterator[_Look]:
+    def _looks(self, batch: Batch, chosen: Index, *, quick: bool) -> Iterator[Look]:
         """The pipelines of some rows, as many layouts at a time as can be bounded at once."""
         if not len(chosen):
             return
@@ -229,10 +180,10 @@ class Hunt:
         stuff = material(batch, chosen, offered)
         states = self._states(batch, stuff.rows)
         for deck in batch.decks:
-            for part in _parts(deck, len(chosen), quick=quick):
-                yield _Look(batch=batch, deck=part, stuff=stuff, states=states, modes=offered)
+            for part in parts_of(deck, len(chosen), quick=quick):
+                yield Look(batch=batch, deck=part, stuff=stuff, states=states, modes=offered)
 
-    def _states(self, batch: Batch, rows: Columns) -> list[_States]:
+    def _states(self, batch: Batch, rows: Columns) -> list[States]:
         """The states of some rows by ZeRO stage, shard and offload; the smallest first."""
         found = []
         for offload in sorted(self.space.offloads, reverse=True):
@@ -247,14 +198,14 @@ class Hunt:
                     for hsdp, columns, index in self.space.shards(rows, zero)
                 ]
                 found += [
-                    _States(
+                    States(
                         zero=zero, offload=offload, hsdp=hsdp, rows=columns, base=index, held=held
                     )
                     for hsdp, columns, index, held in kinds
                 ]
         return found
 
-    def _of_deck(self, look: _Look) -> Iterator[Candidates]:
+    def _of_deck(self, look: Look) -> Iterator[Candidates]:
         """The candidates of one pipeline."""
         bounds = Bounds(look.deck, self._prefix, look.stuff.rows, look.stuff.work)
         limits = self._limits(look.deck.pp, look.stuff.rows)
@@ -282,7 +233,7 @@ class Hunt:
                     hopeless.add((*kind, loss))
 
     def _of_mode(
-        self, look: _Look, bounds: Bounds, pairs: Pairs, seconds: Floats, mode: Mode, loss: str
+        self, look: Look, bounds: Bounds, pairs: Pairs, seconds: Floats, mode: Mode, loss: str
     ) -> Iterator[Candidates]:
         """Candidates of one way of recomputation and one loss: those that fit and add something."""
         active = bounds.active(pairs, mode, loss, look.stuff.room)
@@ -377,64 +328,3 @@ class Hunt:
                     device=int(device[row]),
                 ),
             )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _States:
-    """States of some rows under one ZeRO stage, with all that they can be sharded over."""
-
-    zero: int
-    offload: bool
-    hsdp: bool
-    rows: Columns
-    base: Index
-    held: Held
-
-    def spread(self, pairs: Pairs, among: Index) -> tuple[Pairs, Index]:
-        """Some of the pairs with every shard of their row, and which pair each comes from."""
-        order = np.argsort(self.base, kind="stable")
-        start = np.searchsorted(self.base[order], pairs.row[among], "left")
-        count = np.searchsorted(self.base[order], pairs.row[among], "right") - start
-        origin = np.repeat(among, count)
-        within = np.arange(len(origin)) - np.repeat(np.cumsum(count) - count, count)
-        shard = order[np.repeat(start, count) + within]
-        return Pairs(layout=pairs.layout[origin], row=pairs.row[origin], shard=shard), origin
-
-    def split(
-        self, choice: Callable[..., Choice], pairs: Pairs, seconds: Floats, device: Floats
-    ) -> Iterator[Candidates]:
-        """Pairs with their floors as candidates, a group for each layout."""
-        for layout in np.unique(pairs.layout):
-            mine = pairs.layout == layout
-            shard = pairs.shard[mine]
-            yield Candidates(
-                choice=choice(
-                    layout=int(layout), zero=self.zero, hsdp=self.hsdp, offload=self.offload
-                ),
-                rows={name: column[shard] for name, column in self.rows.items()},
-                seconds=seconds[mine],
-                device=device[mine],
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Look:
-    """One pipeline with the rows that are looked at."""
-
-    batch: Batch
-    deck: Deck
-    stuff: Material
-    states: list[_States]
-    modes: tuple[Mode, ...]
-
-
-def _parts(deck: Deck, rows: int, *, quick: bool) -> Iterator[Deck]:
-    """The layouts that have a name; or all, as many at a time as can be bounded at once."""
-    if quick:
-        named = sum("account_for_loss" in fields for fields in deck.fields)
-        if named or len(deck):
-            yield deck.take(slice(0, max(named, min(len(deck), 4))))
-        return
-    size = max(1, PAIRS // max(rows, 1))
-    for start in range(0, len(deck), size):
-        yield deck.take(slice(start, start + size))
