@@ -49,7 +49,7 @@ def read_parallel(draft: Draft, names: Names) -> None:
     _read_chunks(draft, names, layout)
     group = "microbatch-group-size-per-virtual-pipeline-stage"
     if draft.plan.get("vpp", 1) > 1:
-        draft.whole("vpp_group", *names(group, "microbatch-group-size-per-vp-stage"))
+        draft.whole("microbatch_group", *names(group, "microbatch-group-size-per-vp-stage"))
     _read_context(draft, names)
 
 

@@ -114,7 +114,7 @@ def _stages(told: Told) -> Options:
         found["pipeline-model-parallel-layout"] = layout
     elif chunks > 1:
         found["num-virtual-stages-per-pipeline-rank"] = chunks
-    group = told.take("vpp_group")
+    group = told.take("microbatch_group")
     if group is not None and chunks > 1:
         found["microbatch-group-size-per-virtual-pipeline-stage"] = group
     for field, option in (
