@@ -5,8 +5,8 @@ from __future__ import annotations
 from tonnage.algebra import Number, total
 from tonnage.dtype import dtype
 from tonnage.ledger.model import StageLedger
-from tonnage.ledger.operation import Collective
-from tonnage.ledger.piece import trained_numel, weight_sums, whole_numel
+from tonnage.ledger.operation import Collective, Weight
+from tonnage.ledger.piece import Pieces, Size, trained_numel, weight_sums
 from tonnage.plan import Setting
 
 AXES = {"dense": "dp_cp", "expert": "edp"}
@@ -33,13 +33,10 @@ def data_parallel_collectives(
     """
     exchanges: list[tuple[Collective, Number]] = []
     for group, axis in AXES.items():
-        trained = _numel(setting, ledger, group, trains=True)
+        trained = _sum(setting, ledger.pieces(), group, trained_numel)
         gradient = dtype(setting.precision.reduction).storage(trained)
-        # Stage 3 moves what the products read, the others what is stored.
-        moved = setting.precision.compute if setting.zero >= 2 else setting.precision.weights
-        every = _numel(setting, ledger, group, trains=setting.zero < 3)
-        gathered = dtype(moved).storage(every)
-        again = dtype(moved).storage(every - _stays_whole(setting, ledger, group))
+        gathered = _sum(setting, ledger.pieces(), group, _gathered)
+        again = gathered - _sum(setting, _stays_whole(setting, ledger), group, _gathered)
         exchanges.extend(_exchange(setting, axis, gradient, gathered, again))
     return tuple(exchanges)
 
@@ -64,24 +61,31 @@ def _exchange(
     return exchanges
 
 
-def _stays_whole(setting: Setting, ledger: StageLedger, group: str) -> Number:
-    """Weights of the root unit, which backward finds whole (`Runtime.root_unit`)."""
+def _stays_whole(setting: Setting, ledger: StageLedger) -> Pieces:
+    """The root unit, which backward finds whole (`Runtime.root_unit`)."""
     if not setting.runtime.root_unit:
+        return []
+    return [(end, 1) for end in (ledger.embedding, ledger.head) if end]
+
+
+def _sum(setting: Setting, pieces: Pieces, group: str, size: Size) -> Number:
+    """A size summed over the weights of a group."""
+    return total(
+        times * one
+        for piece, times in pieces
+        for (owner, _), one in weight_sums(setting, piece, size).items()
+        if owner == group
+    )
+
+
+def _gathered(setting: Setting, weight: Weight) -> Number:
+    """Bytes of one parameter that is gathered: at stage 3 those that do not train as well.
+
+    Stage 3 moves what the products read, the others what is stored.
+    """
+    if not weight.trains and setting.zero < 3:
         return 0
-    return total(
-        numel
-        for end in (ledger.embedding, ledger.head)
-        if end
-        for (owner, _), numel in weight_sums(setting, end, whole_numel).items()
-        if owner == group
-    )
-
-
-def _numel(setting: Setting, ledger: StageLedger, group: str, *, trains: bool) -> Number:
-    size = trained_numel if trains else whole_numel
-    return total(
-        times * numel
-        for piece, times in ledger.pieces()
-        for (owner, _), numel in weight_sums(setting, piece, size).items()
-        if owner == group
-    )
+    recipe = setting.precision
+    moved = recipe.compute if setting.zero >= 2 else recipe.weights
+    narrow = recipe.quantized if setting.plan.fp8_param_gather and weight.narrow else None
+    return dtype(narrow or moved).storage(weight.numel)

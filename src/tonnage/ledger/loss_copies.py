@@ -72,6 +72,19 @@ def logits_in_backward(setting: Setting) -> Number:
     return logits(setting).elements * copies(setting).head
 
 
+def logits_in_product(setting: Setting) -> Number:
+    """Bytes of the logits' gradient, in the format that the head's product reads.
+
+    The logits beside it where the caller still refers to them; nothing where the head is
+    multiplied in pieces.
+    """
+    rule = setting.runtime.loss
+    if rule == "linear" or head_in_pieces(setting):
+        return 0
+    held = 2 if rule.endswith("held") else 1
+    return logits(setting).elements * held * dtype(setting.format).bytes
+
+
 def head_in_pieces(setting: Setting) -> bool:
     """Whether the head is multiplied chunk by chunk, and its gradient summed from pieces."""
     return setting.runtime.loss in ("chunked", "chunked-compiled")

@@ -69,9 +69,10 @@ def feed_forward(
         ups.extend(done)
         wide.append(tensor)
     activated = wide[0].cast(f"{name}.activated", setting.format)
-    activation = _activation(setting, spec, name, tuple(wide), activated, modules)
+    of_expert = (*modules, "moe_act") if rows.group == "expert" else modules
+    activation = _activation(setting, spec, name, tuple(wide), activated, of_expert)
     if rows.group == "expert" and not spec.gated and setting.runtime.routing == "map":
-        scale, activated = _scaled(name, activated, modules)
+        scale, activated = _scaled(name, activated, of_expert)
         activation = (*activation, scale)
     down = Linear(
         name=f"{name}.down",

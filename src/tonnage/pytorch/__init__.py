@@ -1,4 +1,4 @@
-"""All that imports PyTorch: the dry run.
+"""All that imports PyTorch: the dry run, and what `tonnage calibrate` measures.
 
 Importing this room without PyTorch raises `MissingPartError`, which names the extra.
 """
@@ -9,7 +9,9 @@ try:
     import torch as _torch  # noqa: F401
     import transformers as _transformers  # noqa: F401
 except ImportError as error:
-    raise MissingPartError(part=error.name or "torch", extra="torch", purpose="a dry run") from None
+    raise MissingPartError(
+        part=error.name or "torch", extra="torch", purpose="a dry run or a calibration"
+    ) from None
 
 from tonnage.pytorch.compare import Comparison, compare
 from tonnage.pytorch.dryrun import DryRun, dry_run

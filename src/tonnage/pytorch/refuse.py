@@ -51,7 +51,7 @@ def check_plan(resolved: Resolved, code: ModelCode) -> None:
         ("lora_rank", (None,)),
         ("freeze", ((),)),
         ("mtp", (0,)),
-        *((flag, (False,)) for flag in ("compile", "cuda_graphs", "packing")),
+        *((flag, (False,)) for flag in ("compile", "cuda_graphs", "packing", "reference_model")),
         ("offload_optimizer", (0.0,)),
         *((flag, (False,)) for flag in ("offload_parameters", "offload_activations")),
     ):
