@@ -94,10 +94,14 @@ def _autocast(setting: Setting) -> AbstractContextManager[Any]:
     return casts
 
 
+def _no_update(*_: Any, **__: Any) -> None:
+    """Refers to nothing afterwards, unlike a mock."""
+
+
 def _make_states(model: Any, optimizer: torch.optim.Optimizer) -> None:
     """A step that makes the optimizer's states and leaves out the update."""
     for parameter in model.parameters():
         parameter.grad = torch.empty_like(parameter)
-    with patch("torch.optim.adam.adam"):
+    with patch("torch.optim.adam.adam", _no_update):
         optimizer.step()
     optimizer.zero_grad()
