@@ -23,6 +23,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "account_for_embedding": ("account-for-embedding-in-pipeline-split",),
     "account_for_loss": ("account-for-loss-in-pipeline-split",),
     "pipeline_layout": ("pipeline-model-parallel-layout",),
+    "microbatch_group": ("microbatch-group-size-per-virtual-pipeline-stage",),
     "mbs": ("micro-batch-size",),
     "gbs": ("global-batch-size",),
     "grad_acc": ("gradient-accumulation-steps",),
@@ -39,6 +40,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Batch": ("mbs", "gbs", "grad_acc", "seq", "packing", "iteration"),
     "Pipeline": (
         "schedule",
+        "microbatch_group",
         "first_stage_layers",
         "last_stage_layers",
         "account_for_embedding",
