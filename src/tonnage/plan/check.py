@@ -20,6 +20,23 @@ def check_degrees(
     plan: Plan, architecture: Architecture, cluster: Cluster, runtime: Runtime
 ) -> None:
     """Check the degrees against the runtime, the ranks and the architecture."""
+    _check_stack(plan, architecture, runtime)
+    _check_world(plan, cluster)
+    _check_shape(plan, architecture)
+
+
+def check_model(plan: Plan, architecture: Architecture, runtime: Runtime) -> None:
+    """Check all that does not depend on the number of ranks.
+
+    Raises:
+        InputError: the runtime or the architecture makes a degree impossible.
+        NotModelledError: the combination makes sense and is not accounted for.
+    """
+    _check_stack(plan, architecture, runtime)
+    _check_shape(plan, architecture)
+
+
+def _check_stack(plan: Plan, architecture: Architecture, runtime: Runtime) -> None:
     if architecture.only_counted:
         raise NotModelledError(
             field="MODEL",
@@ -30,7 +47,9 @@ def check_degrees(
         )
     _check_runtime(plan, runtime)
     _check_offload(plan, runtime)
-    _check_world(plan, cluster)
+
+
+def _check_shape(plan: Plan, architecture: Architecture) -> None:
     for layer in architecture.kinds():
         check_layer(plan, layer)
     expert_axes = {"ep": plan.ep, "etp": plan.etp or 1}

@@ -54,15 +54,9 @@ def stages(architecture: Architecture, plan: Plan, split: SplitRule = "even") ->
     Raises:
         InputError: the layers cannot be split so.
     """
-    given = plan.first_stage_layers is not None or plan.last_stage_layers is not None
-    given = given or plan.pipeline_layout is not None
-    if split == "by-cost" and plan.vpp == 1 and not given:
-        sizes = [split_by_cost(architecture, plan.pp)]
-    else:
-        sizes = _chunk_sizes(len(architecture.layers), plan)
     position = 0
     chunks: list[list[tuple[Layer, ...]]] = [[] for _ in range(plan.pp)]
-    for round_sizes in sizes:
+    for round_sizes in chunk_sizes(architecture, plan, split):
         for stage, size in enumerate(round_sizes):
             chunks[stage].append(architecture.layers[position : position + size])
             position += size
@@ -77,8 +71,22 @@ def stages(architecture: Architecture, plan: Plan, split: SplitRule = "even") ->
     )
 
 
-def _chunk_sizes(layers: int, plan: Plan) -> list[list[int]]:
-    """Layers of each chunk, by round and by stage."""
+def chunk_sizes(
+    architecture: Architecture, plan: Plan, split: SplitRule = "even"
+) -> list[list[int]]:
+    """Layers of each chunk, by round and by stage, as `stages` splits them.
+
+    Raises:
+        InputError: the layers cannot be split so.
+    """
+    given = plan.first_stage_layers is not None or plan.last_stage_layers is not None
+    given = given or plan.pipeline_layout is not None
+    if split == "by-cost" and plan.vpp == 1 and not given:
+        return [split_by_cost(architecture, plan.pp)]
+    return _sizes(len(architecture.layers), plan)
+
+
+def _sizes(layers: int, plan: Plan) -> list[list[int]]:
     if plan.pp > layers:
         raise InputError(
             field="pp",
