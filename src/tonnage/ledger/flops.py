@@ -18,6 +18,7 @@ from tonnage.ledger.layer import recomputed_flops
 from tonnage.ledger.model import stage_ledgers, whole, whole_stage
 from tonnage.ledger.operation import Operations, forward_flops
 from tonnage.plan import Setting, Stage
+from tonnage.plan.schedule import streams
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,9 @@ def sequence_flops(setting: Setting, stages: tuple[Stage, ...], *, causal: bool)
     )
     (ledger,) = stage_ledgers(alone, (whole_stage(setting.architecture),))
     counts = setting.architecture.kinds()
-    again = layers_recomputed(setting, stages)
+    # Stages of several streams hold the model once for each.
+    copies = streams(setting.plan)
+    again = {layer: n // copies for layer, n in layers_recomputed(setting, stages).items()}
     model: Number = 0
     extra: Number = 0
     for layer, operations in ledger.layers.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,6 +17,7 @@ from tonnage.ledger.selective import OUTPUTS
 from tonnage.memory.gradients import keeps_own_gradients
 from tonnage.memory.liveness import Walk, walk
 from tonnage.plan import Plan, Setting
+from tonnage.plan.schedule import SPLITS
 
 EVERY_SECOND = "every-second-layer"
 """The name among a plan's recompute modules."""
@@ -45,6 +47,26 @@ def kept_by_chunk(setting: Setting, ledger: StageLedger, chunk: tuple[Layer, ...
         cut = plan.recompute_num_layers
         return min(cut, len(chunk)) * checkpoint + _sum(kept, chunk[cut:])
     return math.ceil(len(chunk) / group_length(plan, len(chunk))) * checkpoint
+
+
+def late_by_chunk(setting: Setting, ledger: StageLedger, chunk: tuple[Layer, ...]) -> Number:
+    """Bytes that one micro-batch leaves on a chunk until its weights' gradients are made.
+
+    Products of weights that train still need their inputs, and the gradients of their outputs
+    (M_W of arXiv 2401.10241, section 2); with recomputation the inputs are back by then.
+    """
+    if setting.plan.schedule not in SPLITS:
+        return 0
+    late = {layer: union_bytes(_for_weights(ops)) for layer, ops in ledger.layers.items()}
+    return _sum(late, chunk)
+
+
+def _for_weights(operations: Operations) -> Iterator[Tensor]:
+    for operation in operations:
+        if operation.kind == "matmul" and any(weight.trains for weight in operation.weights):
+            yield from operation.saves
+            for tensor in operation.outputs:
+                yield tensor.cast(f"gradient of {tensor.name}", tensor.format)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tonnage.algebra import Number, ceil_div, largest, total, where
@@ -18,16 +19,21 @@ from tonnage.ledger import (
 )
 from tonnage.ledger.embedding import token_table
 from tonnage.ledger.operation import union_bytes
-from tonnage.ledger.shared import shared_tensors
-from tonnage.memory.activations import backward_transients, held_by_frame, kept_by_chunk, retained
+from tonnage.memory.activations import (
+    Transients,
+    backward_transients,
+    held_by_frame,
+    retained,
+)
+from tonnage.memory.alive import alive
 from tonnage.memory.buffers import communication_buffers
 from tonnage.memory.casts import cached_casts
-from tonnage.memory.gathered import gathered
+from tonnage.memory.gathered import Gathered, gathered
 from tonnage.memory.gradients import Appearing, appearing, made_bytes
-from tonnage.memory.schedule import live_per_chunk
 from tonnage.memory.states import States, passing_gradients, sharded, states
 from tonnage.memory.workspace import workspaces
 from tonnage.plan import Setting
+from tonnage.plan.schedule import SPLITS
 
 CATEGORIES = (
     "parameters",
@@ -99,28 +105,19 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
       gradients of activations;
     * the last backward: all gradients, and one layer (or checkpointed group);
     * the embedding's backward: its gradient, and what other micro-batches keep;
+    * one pass later, where gradients appear in backward; after a pass that put its weights'
+      gradients off, where a schedule does that;
     * the step: no activations, but the optimizer's temporaries.
     """
-    held = states(setting, ledger)
-    buffers = communication_buffers(setting, ledger)
-    fixed = workspaces(setting, ledger)
-    moments = (*_forward(setting, ledger, held), *_backward(setting, ledger, held))
-    step = _Moment(
-        when="optimizer step",
-        gradients=held.gradients - passing_gradients(setting, ledger),
-        temporaries=step_temporaries(setting, ledger, held),
-        stepped=True,
-    )
+    placed = placing(setting, ledger)
     return StageMemory(
         stage=ledger.stage.index,
-        instants=tuple(
-            _instant(setting, held, moment, buffers, fixed) for moment in (*moments, step)
-        ),
+        instants=tuple(placed(moment) for moment in _moments(setting, ledger)),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Moment:
+class Moment:
     """What an instant has of its own, beside states and lasting buffers; bytes.
 
     Attributes:
@@ -144,112 +141,172 @@ class _Moment:
     stepped: bool = False
 
 
-def _instant(
-    setting: Setting, held: States, moment: _Moment, buffers: Number, fixed: Number
-) -> Instant:
-    there = moment.stepped or setting.plan.iteration == "steady"
-    sizes = (
-        held.parameters,
-        held.master_weights,
-        moment.gradients,
-        held.optimizer_states if there else 0,
-        moment.activations,
-        moment.loss,
-        buffers + moment.whole,
-        moment.temporaries + fixed,
-    )
-    named = dict(zip(CATEGORIES, sizes, strict=True))
-    return Instant(when=moment.when, categories=named, stranded=moment.stranded)
+def placing(setting: Setting, ledger: StageLedger) -> Callable[[Moment], Instant]:
+    """What puts the states and lasting buffers of a stage beside what a moment has of its own."""
+    held = states(setting, ledger)
+    buffers = communication_buffers(setting, ledger)
+    fixed = workspaces(setting, ledger)
+
+    def placed(moment: Moment) -> Instant:
+        there = moment.stepped or setting.plan.iteration == "steady"
+        sizes = (
+            held.parameters,
+            held.master_weights,
+            moment.gradients,
+            held.optimizer_states if there else 0,
+            moment.activations,
+            moment.loss,
+            buffers + moment.whole,
+            moment.temporaries + fixed,
+        )
+        named = dict(zip(CATEGORIES, sizes, strict=True))
+        return Instant(when=moment.when, categories=named, stranded=moment.stranded)
+
+    return placed
 
 
-def _forward(setting: Setting, ledger: StageLedger, held: States) -> tuple[_Moment, ...]:
-    """The moments up to the loss and the head's backward, every live micro-batch there."""
-    whole, alive = gathered(setting, ledger), _live_activations(setting, ledger)
-    grown = _gradients(setting, ledger, held)
-    loss = _live_losses(setting) * loss_bytes(setting) if ledger.head else 0
-    return (
-        _Moment(
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What the moments of one stage are made of, but for its activations.
+
+    Attributes:
+        setting: the run.
+        ledger: the stage.
+        held: its states.
+        whole: parameters gathered from their shards.
+        beside: what lives beside the kept activations while layers run.
+        grown: gradients, by moment.
+    """
+
+    setting: Setting
+    ledger: StageLedger
+    held: States
+    whole: Gathered
+    beside: Transients
+    grown: Appearing
+
+    def forward(self, activations: Number, gradients: Number) -> Moment:
+        """The end of a forward pass, with what the last layer needs on its way."""
+        return Moment(
             when="forward",
-            gradients=grown.early,
-            activations=alive,
-            whole=whole.layers,
-            temporaries=backward_transients(setting, ledger).forward,
-        ),
-        _Moment(
+            gradients=gradients,
+            activations=activations,
+            whole=self.whole.layers,
+            temporaries=self.beside.forward,
+        )
+
+    def loss(self, activations: Number, gradients: Number, losses: Number) -> Moment:
+        """The loss: on the last stage also the logits and their copies."""
+        head = bool(self.ledger.head)
+        return Moment(
             when="loss",
-            gradients=grown.early,
-            activations=alive + held_by_frame(ledger),
-            loss=loss,
-            whole=whole.loss,
-            temporaries=cached_casts(setting, ledger),
-            stranded=stranded_logits(setting) if ledger.head else 0,
-        ),
-        _Moment(
+            gradients=gradients,
+            activations=activations + held_by_frame(self.ledger),
+            loss=losses * loss_bytes(self.setting) if head else 0,
+            whole=self.whole.loss,
+            temporaries=cached_casts(self.setting, self.ledger),
+            stranded=stranded_logits(self.setting) if head else 0,
+        )
+
+    def head_backward(self, activations: Number, gradients: Number) -> Moment:
+        """The head's backward: the logits, their gradient, and what the kernel needs."""
+        setting, head = self.setting, self.ledger.head
+        return Moment(
             when="head backward",
-            gradients=grown.top,
-            activations=alive,
-            loss=logits_in_backward(setting) if ledger.head else 0,
-            whole=whole.loss,
-            temporaries=_scratch(ledger.head) + _head_pieces(setting, ledger),
-        ),
-    )
+            gradients=gradients,
+            activations=activations,
+            loss=logits_in_backward(setting) if head else 0,
+            whole=self.whole.loss,
+            temporaries=_scratch(head) + _head_pieces(setting, self.ledger),
+        )
 
+    def backward(self, when: str, activations: Number, gradients: Number) -> Moment:
+        """Backward enters the last layer: what recomputation brings back, and gradients."""
+        return Moment(
+            when=when,
+            gradients=gradients,
+            activations=activations,
+            whole=self.whole.layers,
+            temporaries=self.beside.backward,
+        )
 
-def _backward(setting: Setting, ledger: StageLedger, held: States) -> tuple[_Moment, ...]:
-    """The moments of a micro-batch's way back: its last layer, its first, the embedding."""
-    whole, alive = gathered(setting, ledger), _live_activations(setting, ledger)
-    grown = _gradients(setting, ledger, held)
-    beside = backward_transients(setting, ledger)
-    return (
-        _Moment(
-            when="first backward",
-            gradients=grown.top,
-            activations=alive - _saved_by(ledger.head),
-            whole=whole.layers,
-            temporaries=beside.backward,
-        ),
-        _Moment(
-            when="last backward",
-            gradients=grown.bottom,
-            activations=beside.last + retained(setting, ledger),
-            whole=whole.layers,
-        ),
-        _Moment(
+    def last_layer(self, when: str, others: Number, gradients: Number) -> Moment:
+        """Backward is in the first layer: of its own micro-batch one layer (or group) is left."""
+        return Moment(
+            when=when,
+            gradients=gradients,
+            activations=others + self.beside.last + retained(self.setting, self.ledger),
+            whole=self.whole.layers,
+        )
+
+    def embedding_backward(self, activations: Number) -> Moment:
+        """The embedding's backward: its gradient, and what other micro-batches keep."""
+        return Moment(
             when="embedding backward",
-            gradients=grown.end,
-            activations=alive - _one_microbatch(setting, ledger),
-            whole=whole.end,
-            temporaries=_embedding_gradient(setting, ledger),
-        ),
+            gradients=self.grown.end,
+            activations=activations,
+            whole=self.whole.end,
+            temporaries=_embedding_gradient(self.setting, self.ledger),
+        )
+
+    def step(self) -> Moment:
+        """The optimizer's step: no activations, but temporaries."""
+        setting, ledger, held = self.setting, self.ledger, self.held
+        return Moment(
+            when="optimizer step",
+            gradients=held.gradients - passing_gradients(setting, ledger),
+            temporaries=step_temporaries(setting, ledger, held),
+            stepped=True,
+        )
+
+
+def parts(setting: Setting, ledger: StageLedger, filled: Number) -> Parts:
+    """The parts of one stage.
+
+    Args:
+        setting: the run.
+        ledger: the stage.
+        filled: whether a micro-batch has left its gradients when most activations are held.
+    """
+    held = states(setting, ledger)
+    return Parts(
+        setting=setting,
+        ledger=ledger,
+        held=held,
+        whole=gathered(setting, ledger),
+        beside=backward_transients(setting, ledger),
+        grown=_gradients(setting, ledger, held, filled),
     )
 
 
-def _gradients(setting: Setting, ledger: StageLedger, held: States) -> Appearing:
+def _moments(setting: Setting, ledger: StageLedger) -> Iterator[Moment]:
+    """The moments of a step that can be its peak, in the order in which a step has them."""
+    most = alive(setting, ledger)
+    made = parts(setting, ledger, setting.turns * len(ledger.stage.chunks) > most.passes)
+    grown = made.grown
+    yield made.forward(most.forward, grown.early)
+    yield made.loss(most.loss, grown.early, live_losses(setting))
+    yield made.head_backward(most.loss, grown.top)
+    yield made.backward("first backward", most.first, grown.top)
+    if setting.plan.pp > 1 and setting.runtime.gradient_buffer == "in-backward":
+        yield made.backward("second backward", most.second, grown.later)
+    if setting.plan.schedule in SPLITS:
+        yield made.last_layer("weights put off", most.late, grown.later)
+    yield made.last_layer("last backward", 0, grown.bottom)
+    yield made.embedding_backward(most.end)
+    yield made.step()
+
+
+def _gradients(setting: Setting, ledger: StageLedger, held: States, filled: Number) -> Appearing:
     """A persistent buffer is always there; else gradients appear one by one.
 
     What is added to the buffer at the end of a backward pass is there with the last layers only.
     """
     if setting.runtime.gradient_buffer == "in-backward":
-        return appearing(setting, ledger)
+        return appearing(setting, ledger, filled)
     whole = held.gradients
     resting = whole - passing_gradients(setting, ledger)
-    return Appearing(early=resting, top=resting, bottom=whole, end=whole)
-
-
-def _live_activations(setting: Setting, ledger: StageLedger) -> Number:
-    """Activations of all micro-batches that are alive at once on the stage."""
-    live = live_per_chunk(setting.plan, ledger.stage.index, setting.grad_acc)
-    chunks = ledger.stage.chunks
-    inside = total(
-        count * kept_by_chunk(setting, ledger, chunk)
-        for count, chunk in zip(live, chunks, strict=True)
-    )
-    before = _saved_by(ledger.embedding) + union_bytes(shared_tensors(setting))
-    return inside + live[0] * before + live[-1] * _saved_by(ledger.head)
-
-
-def _saved_by(operations: Operations) -> Number:
-    return union_bytes(tensor for op in operations for tensor in op.saves)
+    return Appearing(early=resting, top=resting, later=resting, bottom=whole, end=whole)
 
 
 def _scratch(operations: Operations) -> Number:
@@ -269,11 +326,6 @@ def _head_pieces(setting: Setting, ledger: StageLedger) -> Number:
     return whole * (2 if setting.plan.optimizer_in_backward else 1)
 
 
-def _one_microbatch(setting: Setting, ledger: StageLedger) -> Number:
-    """What one micro-batch keeps on the first chunk and the embedding."""
-    return _saved_by(ledger.embedding) + kept_by_chunk(setting, ledger, ledger.stage.chunks[0])
-
-
 def _embedding_gradient(setting: Setting, ledger: StageLedger) -> Number:
     """The dense gradient of the token embedding, before it joins a persistent buffer."""
     habits = setting.runtime
@@ -283,7 +335,7 @@ def _embedding_gradient(setting: Setting, ledger: StageLedger) -> Number:
     return dtype(setting.precision.weights).storage(table.numel) if table.trains else 0
 
 
-def _live_losses(setting: Setting) -> Number:
+def live_losses(setting: Setting) -> Number:
     """GPipe makes every loss before the first backward; the others one at a time."""
     return setting.grad_acc if setting.plan.schedule == "gpipe" else 1
 

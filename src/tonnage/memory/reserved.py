@@ -7,8 +7,9 @@ from tonnage.ledger.loss import known
 from tonnage.memory.outside import reserved_bytes
 from tonnage.memory.peak import StageMemory
 from tonnage.memory.replay import STEPS, replay
-from tonnage.memory.schedule import passes
+from tonnage.memory.schedule import shortened
 from tonnage.plan import Setting
+from tonnage.plan.schedule import SPLITS
 from tonnage.timing.clocks import Costs
 
 PLAYS = 2000
@@ -55,6 +56,7 @@ def _replays(setting: Setting) -> bool:
         or plan.lora_rank is not None
         or setting.gathers
         or setting.architecture.is_moe
+        or plan.schedule in SPLITS
         or not known(setting)
     )
     return setting.runtime.reserved == "replay" and not lacking
@@ -68,7 +70,7 @@ def _played(
     chosen: list[tuple[int, int]] = []
     plays = 0
     for stage in sorted({0, largest, len(ledgers) - 1}, key=lambda stage: -allocated[stage]):
-        order = passes(setting.plan, stage, int(setting.grad_acc))
+        order = shortened(setting.plan, stage, int(setting.grad_acc))
         layers = len(ledgers[stage].stage.layers) / setting.plan.vpp + 1
         plays += int(STEPS * len(order) * layers)
         if plays <= PLAYS:

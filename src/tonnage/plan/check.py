@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from tonnage.algebra import ceil_div
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
 from tonnage.errors import InputError, NotModelledError
 from tonnage.plan.check_layer import check_layer
+from tonnage.plan.check_schedule import check_microbatches, check_schedule, nearest_multiples
 from tonnage.plan.layout import divisors_text
 from tonnage.plan.plan import LoraTarget, Plan
 from tonnage.plan.setting import Setting
@@ -62,20 +62,7 @@ def _check_shape(plan: Plan, architecture: Architecture) -> None:
             problem=f"needs experts, and {architecture.name} has none",
             accepted="1",
         )
-    if plan.vpp > 1 and plan.pp == 1:
-        raise InputError(
-            field="vpp",
-            value=plan.vpp,
-            problem="needs pipeline stages, and pp is 1",
-            accepted="1, or pp of 2 and more",
-        )
-    if (plan.vpp > 1) != (plan.schedule == "interleaved"):
-        raise InputError(
-            field="schedule",
-            value=plan.schedule,
-            problem=f"contradicts vpp {plan.vpp}",
-            accepted="interleaved with vpp of 2 and more, else 1f1b or gpipe",
-        )
+    check_schedule(plan)
     limit = architecture.max_positions if architecture.learned_positions else None
     if limit is not None and (plan.seq or 1) > limit:
         raise InputError(
@@ -179,15 +166,9 @@ def check_setting(setting: Setting, plan: Plan) -> None:
             field="seq",
             value=seq,
             problem=f"cannot be split over cp {plan.cp} and tp {plan.tp}: no multiple of {split}",
-            accepted=_nearest_multiples(seq, split),
+            accepted=nearest_multiples(seq, split),
         )
-    if plan.vpp > 1 and setting.grad_acc % plan.pp:
-        raise InputError(
-            field="grad_acc",
-            value=setting.grad_acc,
-            problem=f"is no multiple of pp {plan.pp}, which interleaving asks for",
-            accepted=_nearest_multiples(setting.grad_acc, plan.pp),
-        )
+    check_microbatches(plan, setting.grad_acc)
     if plan.optimizer_in_backward and setting.grad_acc > 1:
         raise InputError(
             field="optimizer_in_backward",
@@ -196,11 +177,6 @@ def check_setting(setting: Setting, plan: Plan) -> None:
             accepted="with grad_acc 1",
         )
     _check_adapters(setting, plan)
-
-
-def _nearest_multiples(number: int, of: int) -> str:
-    below, above = number // of * of, ceil_div(number, of) * of
-    return f"{below} or {above} (the nearest)" if below else f"{above} (the nearest)"
 
 
 def _check_adapters(setting: Setting, plan: Plan) -> None:

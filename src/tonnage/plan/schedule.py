@@ -107,6 +107,22 @@ def seat(plan: Plan, stage: int, chunk: int) -> Seat:
     return Seat(place=near if chunk == 0 else plan.pp - 1 - near, stream=chunk ^ upper)
 
 
+def sends(plan: Plan, stage: int, chunk: int) -> tuple[bool, bool]:
+    """Whether a chunk's output, and the gradient of its input, go to another stage."""
+    here = seat(plan, stage, chunk)
+    turn = plan.schedule in VEES and stage == plan.pp - 1
+    onward = here.place < places(plan) - 1 and not (turn and chunk == 0)
+    back = here.place > 0 and not (turn and chunk == 1)
+    return onward and plan.pp > 1, back and plan.pp > 1
+
+
+def least(plan: Plan) -> int:
+    """The fewest micro-batches of a step that a schedule has an order for."""
+    if plan.schedule == "zbv":
+        return 2 * plan.pp - 1
+    return 2 * plan.pp if plan.schedule in OVERLAPPED else 1
+
+
 def group(plan: Plan) -> int:
     """Micro-batches that go through one chunk in turn before the next (interleaving)."""
     return plan.microbatch_group or plan.pp
@@ -121,13 +137,14 @@ def settled(plan: Plan, microbatches: int) -> int:
         return microbatches
     if plan.schedule == "interleaved":
         size = group(plan)
-        return min(microbatches, 2 * size + max(plan.pp, microbatches % size or size))
-    return min(microbatches, streams(plan) * (2 * plan.pp + SETTLED))
+        return min(microbatches, 2 * size + (microbatches % size or size))
+    deep = 2 * plan.pp if plan.schedule in SPLITS else plan.pp
+    return min(microbatches, streams(plan) * (deep + SETTLED))
 
 
 SETTLED = 7
-"""Micro-batches beyond twice the pipeline's depth after which a step repeats itself; odd ones
-and even ones of DualPipe's streams are alike."""
+"""Micro-batches beyond the pipeline's depth after which a step repeats itself, where weights'
+gradients come late beyond twice that."""
 
 
 def order(plan: Plan, stage: int, microbatches: int) -> tuple[Pass, ...]:
@@ -161,7 +178,7 @@ def _order(
     if schedule == "zero-bubble":
         names = _zero_bubble(p, stage, microbatches)
     elif schedule == "zbv":
-        names = _zbv(p, stage, max(2 * p - 1, microbatches))
+        names = _zbv(p, stage, microbatches)
     elif schedule == "dualpipev":
         names = _dualpipe(p, stage, microbatches)
     elif schedule == "dualpipe":
@@ -172,12 +189,10 @@ def _order(
         if v > 1:
             warm_up = 2 * (p - stage - 1) + (v - 1) * size
         return tuple(_one_forward_one_backward(v, rounds, warm_up, microbatches))
-    return tuple(_numbered(names, microbatches))
+    return tuple(_numbered(names))
 
 
-def _one_forward_one_backward(
-    v: int, size: int, warm_up: int, microbatches: int
-) -> Iterator[Pass]:
+def _one_forward_one_backward(v: int, size: int, warm_up: int, microbatches: int) -> Iterator[Pass]:
     """So many forwards, then one of each: a group through each chunk in turn, then the next."""
 
     def rounds(way: Way, turns: range) -> list[Pass]:
@@ -209,7 +224,7 @@ def _zero_bubble(p: int, stage: int, microbatches: int) -> list[str]:
 
 
 def _zbv(p: int, stage: int, microbatches: int) -> list[str]:
-    """ZB-V of at least 2p - 1 micro-batches: with fewer, those that are not there are left out."""
+    """ZB-V, whose warm-up takes 2p - 1 micro-batches."""
     after = p - stage
     return [
         *["F0"] * (2 * after - 1),
@@ -249,7 +264,7 @@ def _dualpipe(p: int, stage: int, microbatches: int) -> list[str]:
 _WAYS: dict[str, Way] = {"F": "forward", "X": "backward", "B": "input", "W": "weight"}
 
 
-def _numbered(names: Iterable[str], microbatches: int) -> Iterator[Pass]:
+def _numbered(names: Iterable[str]) -> Iterator[Pass]:
     """Passes from short names: F0 is chunk 0's next forward, X a whole backward, F0+X1 a pair.
 
     W without a chunk is that of the first input's gradient that has none yet.
@@ -268,6 +283,5 @@ def _numbered(names: Iterable[str], microbatches: int) -> Iterator[Pass]:
             elif way == "input":
                 next(numbers["backward", chunk])
                 waiting.append(chunk)
-            if microbatch < microbatches:
-                paired = len(parts) > 1 and part is parts[0]
-                yield Pass(way=way, chunk=chunk, microbatch=microbatch, paired=paired)
+            paired = len(parts) > 1 and part is parts[0]
+            yield Pass(way=way, chunk=chunk, microbatch=microbatch, paired=paired)

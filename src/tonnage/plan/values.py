@@ -14,6 +14,7 @@ _COUNTS = (
     "tp",
     "pp",
     "vpp",
+    "microbatch_group",
     "cp",
     "ep",
     "etp",
@@ -81,7 +82,6 @@ def check_values(plan: Plan) -> None:
     _check_flags(plan)
     _check_ranges(plan)
     refused = {
-        "schedule": plan.schedule in ("zero-bubble", "dualpipe", "dualpipev"),
         "offload_optimizer": plan.offload_optimizer != 0.0,
         "offload_activations": plan.offload_activations,
         "moe_dispatcher": plan.moe_dispatcher != "alltoall",
@@ -99,7 +99,7 @@ def check_values(plan: Plan) -> None:
             )
 
 
-_ACCEPTED = {"schedule": "1f1b, gpipe or interleaved", "moe_dispatcher": "alltoall"}
+_ACCEPTED = {"moe_dispatcher": "alltoall"}
 
 
 def _check_texts(plan: Plan) -> None:

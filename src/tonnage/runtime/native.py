@@ -13,6 +13,7 @@ NATIVE = (
         flash_attention=2,
         summary="PyTorch fully_shard, as torchtitan uses it",
         axes=("tp", "sp", "pp", "vpp", "cp"),
+        schedules=("1f1b", "gpipe", "interleaved", "zero-bubble", "zbv", "dualpipev"),
         zero_stages=(2, 3),
         zero=3,
         precision="bf16-amp",

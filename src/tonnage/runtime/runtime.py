@@ -52,6 +52,8 @@ class Runtime:
         zero_stages: the ZeRO stages that it has.
         zero: the stage it uses when none is asked for.
         precision: the recipe it uses when none is asked for.
+        schedules: the pipeline schedules that it has. Another is weighed with its habits all the
+            same, and the answer says so.
         quantized_bases: whether it can put adapters on a base in 4 or 8 bits.
         norm: ``fused`` norms save their input and statistics; ``eager`` ones (a norm written
             in Python) save an fp32 copy of the input, the statistics and the normalised value.
@@ -169,6 +171,7 @@ class Runtime:
     zero: int
     precision: str
     source: str
+    schedules: tuple[str, ...] = ("1f1b",)
     quantized_bases: bool = False
     norm: Literal["fused", "eager"] = "fused"
     norm_in_linear: bool = False
@@ -240,7 +243,17 @@ class Runtime:
 
 
 _FACTS = frozenset(
-    {"quantized_bases", "name", "summary", "axes", "zero_stages", "zero", "precision", "source"}
+    {
+        "quantized_bases",
+        "name",
+        "summary",
+        "axes",
+        "schedules",
+        "zero_stages",
+        "zero",
+        "precision",
+        "source",
+    }
 )
 """What a stack is, or what a plan has a field of its own for."""
 

@@ -379,7 +379,7 @@ RULES: tuple[Rule, ...] = (
     _refuse("extra", r"swap-attention|swap-optimizer", "swapping to host memory is not modelled"),
     _refuse("extra", r"fine-grained-activation-offloading=true", "offload is not modelled"),
     _rule("extra", r"cuda-graph-impl=[a-z_]+", cuda_graphs=True),
-    _refuse("extra", r"schedules-method=dualpipev?", "the DualPipe schedules are not modelled"),
+    _rule("extra", r"schedules-method=dualpipev", schedule="dualpipev", vpp=2),
     _rule("extra", r"pipeline-model-parallel-layout=[^;]*"),
     _refuse("extra", r"use-megatron-fsdp=true", "Megatron-FSDP is not modelled"),
     _refuse("extra", r"mtp-num-layers=\d+", "multi-token prediction is not modelled"),

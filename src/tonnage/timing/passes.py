@@ -11,6 +11,7 @@ from tonnage.ledger import Operations
 from tonnage.ledger.operation import Phase
 from tonnage.mesh import ranks_inside
 from tonnage.plan import Setting
+from tonnage.plan.schedule import OVERLAPPED
 from tonnage.timing import constants
 from tonnage.timing.kernel import Rates, backward_seconds, cast_seconds, forward_seconds
 from tonnage.timing.traffic import Traffic, mesh_axes
@@ -91,10 +92,12 @@ def exposed_seconds(
     """
     habits = setting.runtime
     tensor = constants.TENSOR_HIDDEN if setting.plan.tp_comm_overlap else habits.tp_overlap
-    beside = habits.overlap_sends and setting.plan.vpp > 1
+    overlapped = setting.plan.schedule in OVERLAPPED
+    beside = overlapped or (habits.overlap_sends and setting.plan.vpp > 1)
+    experts = max(habits.ep_overlap, constants.EXPERT_HIDDEN if overlapped else 0.0)
     shares = {
         "tp": 1.0 - tensor,
-        "ep": 1.0 - habits.ep_overlap,
+        "ep": 1.0 - experts,
         "pp": 1.0 - constants.SENDS_HIDDEN if beside else 1.0,
     }
     exposed: dict[str, Number] = dict.fromkeys(AXIS_PARTS.values(), 0.0)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, largest, maximum, total
+from tonnage.algebra import Number, largest, maximum, minimum, total, where
 from tonnage.plan import Plan
+from tonnage.plan.schedule import per_chunk, streams
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,41 +28,119 @@ def pipeline_time(
     stage_seconds: Sequence[Number],
     microbatches: Number,
     forward_seconds: Sequence[Number] | None = None,
+    weight_seconds: Sequence[Number] | None = None,
 ) -> PipelineTime:
-    """Time of GPipe, 1F1B or interleaved 1F1B with unequal stages.
+    """Time of a schedule with unequal stages.
 
-    The slowest stage works through all micro-batches; before its first and after its last
-    it waits for one pass through the others, which interleaving cuts into ``vpp`` pieces
-    (arXiv 2104.04473, section 2.2). Equal stages give the bubble ``(p-1)/(v·m)`` of the work.
-    Under 1F1B a slow stage early in the pipeline hides some of what follows it.
+    * GPipe, interleaved 1F1B: the slowest stage works through all micro-batches; before its
+      first and after its last it waits for one pass through the others, which interleaving
+      cuts into ``vpp`` pieces (arXiv 2104.04473, section 2.2). Equal stages give the bubble
+      ``(p-1)/(v·m)`` of the work.
+    * 1F1B, ZB-H1: the longest of the stages' own times (`_flush`, `_zero_bubble`).
+    * ZB-V, DualPipe, DualPipeV: equal stages' bubble, summed over the stages but the slowest
+      (`_zbv`, `_dualpipe`).
+
+    Of unequal stages these are lower bounds or close to the replay
+    (`tonnage.timing.replay`); tests say how close.
 
     Args:
         plan: for the schedule, pp and vpp.
-        stage_seconds: forward and backward of one micro-batch, by stage.
+        stage_seconds: forward and backward of one micro-batch through all chunks of each stage.
         microbatches: micro-batches of a step.
         forward_seconds: forward alone; None: nothing that follows a stage is hidden.
+        weight_seconds: the weights' gradients alone; None: nothing can be put off.
     """
-    busy = microbatches * largest(stage_seconds)
-    if forward_seconds is not None and plan.schedule == "1f1b":
-        return PipelineTime(
-            busy=busy,
-            bubble=_flush(stage_seconds, forward_seconds, microbatches) - busy,
-        )
+    each = per_chunk(plan, microbatches)
+    busy = each * largest(stage_seconds)
+    if forward_seconds is not None and plan.schedule in (*_TIMES, *_IDLE):
+        late = weight_seconds or [0.0] * len(stage_seconds)
+        works = [
+            _Work(all=both, forward=ahead, weight=weight)
+            for both, ahead, weight in zip(stage_seconds, forward_seconds, late, strict=True)
+        ]
+        if plan.schedule in _TIMES:
+            times = _TIMES[plan.schedule](works, each)
+            return PipelineTime(busy=busy, bubble=largest(times) - busy)
+        # The second half of DualPipe's stages holds the same as the first.
+        works = works[: len(works) // streams(plan)]
+        return PipelineTime(busy=busy, bubble=_of_the_others(works, _IDLE[plan.schedule]))
     rest = total(stage_seconds) - largest(stage_seconds)
     return PipelineTime(busy=busy, bubble=rest / plan.vpp)
 
 
-def _flush(both: Sequence[Number], forward: Sequence[Number], microbatches: Number) -> Number:
-    """The longest of the stages' own times under 1F1B.
+@dataclass(frozen=True, kw_only=True)
+class _Work:
+    """Seconds of one micro-batch on one stage: all, forward, and the weights' gradients."""
+
+    all: Number
+    forward: Number
+    weight: Number
+
+    @property
+    def input(self) -> Number:
+        """The rest: what the stage before waits for."""
+        return self.all - self.forward - self.weight
+
+
+def _flush(works: Sequence[_Work], microbatches: Number) -> list[Number]:
+    """1F1B: the longest of the stages' own times.
 
     A stage waits for the first micro-batch to reach it, and for the last to go back. What
     follows it costs it twice: the first micro-batch's way there and back, less the forwards
     it makes in the meantime, and the last one's, less the backwards still due.
     """
     times = []
-    for stage, (work, ahead) in enumerate(zip(both, forward, strict=True)):
-        after = total(both[stage + 1 :])
-        due = len(both) - 1 - stage
-        idle = maximum(after - due * ahead, 0.0) + maximum(after - due * (work - ahead), 0.0)
-        times.append(total(both[:stage]) + microbatches * work + idle)
-    return largest(times)
+    for stage, work in enumerate(works):
+        after = total(other.all for other in works[stage + 1 :])
+        due = len(works) - 1 - stage
+        back = work.all - work.forward
+        idle = maximum(after - due * work.forward, 0.0) + maximum(after - due * back, 0.0)
+        times.append(total(other.all for other in works[:stage]) + microbatches * work.all + idle)
+    return times
+
+
+def _zero_bubble(works: Sequence[_Work], microbatches: Number) -> list[Number]:
+    """ZB-H1: as 1F1B, but only input's gradients are waited for.
+
+    The gradients of a stage's weights that are still due when its last input's gradient goes
+    up fill the time in which that reaches the first stage.
+    """
+    times = []
+    for stage, work in enumerate(works):
+        before, after = works[:stage], works[stage + 1 :]
+        round_trip = total(other.forward + other.input for other in after)
+        due = minimum(len(after), microbatches - 1)
+        idle = maximum(round_trip - due * work.forward, 0.0)
+        idle = idle + maximum(round_trip - due * (work.all - work.forward), 0.0)
+        up = total(other.input for other in before) + works[0].weight
+        left = (minimum(stage, microbatches - 1) + 1) * work.weight
+        start = total(other.forward for other in before)
+        times.append(start + microbatches * work.all + idle + maximum(up - left, 0.0))
+    return times
+
+
+def _zbv(work: _Work) -> Number:
+    """ZB-V: equal stages idle ``p - 1`` times the longest of F, B and 2(B - W) of a chunk."""
+    return maximum(maximum(work.forward, work.input), 2 * (work.input - work.weight)) / 2
+
+
+def _dualpipe(work: _Work) -> Number:
+    """DualPipe and DualPipeV: F&B + B - 3W of a chunk, where B is a whole backward pass.
+
+    For each stage but one of a V (the table in DualPipe's repository, whose PP counts chunks).
+    """
+    return (work.forward + 2 * work.input - work.weight) / 2
+
+
+def _of_the_others(works: Sequence[_Work], idle: Callable[[_Work], Number]) -> Number:
+    """A sum over all stages but the slowest."""
+    longest = largest(work.all for work in works)
+    each = [idle(work) for work in works]
+    slowest = largest(
+        where(work.all >= longest, one, 0.0) for work, one in zip(works, each, strict=True)
+    )
+    return maximum(total(each) - slowest, 0.0)
+
+
+_TIMES = {"1f1b": _flush, "zero-bubble": _zero_bubble}
+_IDLE = {"zbv": _zbv, "dualpipev": _dualpipe, "dualpipe": _dualpipe}

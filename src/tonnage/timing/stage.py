@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from tonnage.ledger import Operations, StageLedger
 from tonnage.ledger.flops import layers_recomputed
 from tonnage.ledger.layer import recomputed_modules
 from tonnage.plan import Setting
-from tonnage.timing.kernel import Rates, forward_seconds
+from tonnage.timing.kernel import Rates, forward_seconds, weight_seconds
 from tonnage.timing.loss import loss_seconds
 from tonnage.timing.passes import Pass, exposed_seconds, one_pass
 from tonnage.timing.traffic import Traffic, data_parallel_traffic, layer_traffic, pipeline_traffic
@@ -29,6 +30,7 @@ class StageTime:
         recompute: forward work that recomputation repeats.
         exposed: communication inside a micro-batch that nothing hides, by part.
         host: that the device waits for the host.
+        weights: of the backward pass, the gradients of the layers' weights.
         traffic: all collectives of a step but those of the replicas.
         replicas: what data-parallel ranks exchange in a step.
     """
@@ -38,14 +40,23 @@ class StageTime:
     recompute: Number
     exposed: dict[str, Number]
     host: Number
+    weights: Number
     traffic: tuple[Traffic, ...]
     replicas: tuple[Traffic, ...]
 
     @property
     def ahead(self) -> Number:
         """Of a micro-batch's seconds, those of the forward pass; what is not compute shares."""
+        return self._share(self.forward)
+
+    @property
+    def late(self) -> Number:
+        """Of a micro-batch's seconds, those of weights' gradients, which can be put off."""
+        return self._share(self.weights)
+
+    def _share(self, part: Number) -> Number:
         compute = self.forward + self.backward + self.recompute
-        return where(compute > 0, self.microbatch * self.forward / maximum(compute, 1e-12), 0.0)
+        return where(compute > 0, self.microbatch * part / maximum(compute, 1e-12), 0.0)
 
     @property
     def microbatch(self) -> Number:
@@ -56,11 +67,19 @@ class StageTime:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerTime:
-    """Both passes of some operations, and what selective recomputation repeats of them."""
+    """Both passes of some operations.
+
+    Attributes:
+        forward: the forward pass.
+        backward: the backward pass.
+        selected: seconds of what selective recomputation repeats.
+        weights: seconds of the backward pass that make weights' gradients.
+    """
 
     forward: Pass
     backward: Pass
     selected: Number
+    weights: Number
 
 
 def layer_times(
@@ -88,6 +107,7 @@ def _times(
         forward=one_pass(setting, operations, "forward", rate, cluster, layer=layer),
         backward=one_pass(setting, operations, "backward", rate, cluster, layer=layer),
         selected=selected,
+        weights=total(weight_seconds(setting, rate, op) for op in operations),
     )
 
 
@@ -97,8 +117,18 @@ def stage_time(
     layers: Mapping[Layer, LayerTime],
     cluster: Cluster,
     rate: Rates,
+    which: tuple[int, ...] | None = None,
 ) -> StageTime:
-    """The time of one stage, from the passes of its layers and of its ends."""
+    """The time of one stage, from the passes of its layers and of its ends.
+
+    Args:
+        setting: the run.
+        ledger: the stage, or a part of it (`chunk_ledger`).
+        layers: the passes of every kind of layer.
+        cluster: the links.
+        rate: of the device.
+        which: the chunks of the stage that the ledger has; None: all.
+    """
     passes = _passes(setting, ledger, layers)
     ends = (*ledger.embedding, *ledger.head)
     outer = _times(setting, ends, cluster, rate, layer=False)
@@ -107,14 +137,14 @@ def stage_time(
         loss = Pass(compute=loss_seconds(setting, rate), exposed={}, host=0.0)
         passes.append(("backward", 1, loss))
     passes.append(("backward", 1, _accumulation(setting, ledger, rate)))
-    sends = pipeline_traffic(setting, ledger)
+    sends = pipeline_traffic(setting, ledger, which)
     sent = exposed_seconds(setting, sends, cluster)
 
     def compute(which: str) -> Number:
         return total(count * each.compute for name, count, each in passes if name == which)
 
     exposed = {
-        part: sent[part] / setting.grad_acc
+        part: sent[part] / setting.turns
         + total(count * each.exposed.get(part, 0.0) for _, count, each in passes)
         for part in sent
     }
@@ -126,8 +156,28 @@ def stage_time(
         recompute=compute("recompute") + selected,
         exposed=exposed,
         host=total(count * each.host for _, count, each in passes),
+        weights=total(counts[layer] * layers[layer].weights for layer in ledger.layers),
         traffic=(*_traffic(setting, ledger), *sends),
         replicas=tuple(data_parallel_traffic(setting, ledger)),
+    )
+
+
+def chunk_ledger(ledger: StageLedger, chunk: int) -> StageLedger:
+    """One chunk of a stage, with the ends of the model that lie at it."""
+    stage = ledger.stage
+    held = dataclasses.replace(
+        stage,
+        chunks=(stage.chunks[chunk],),
+        embedding=stage.embedding and chunk == 0,
+        head=stage.head and chunk == len(stage.chunks) - 1,
+    )
+    return dataclasses.replace(
+        ledger,
+        stage=held,
+        layers={layer: ledger.layers[layer] for layer in held.kinds()},
+        embedding=ledger.embedding if held.embedding else (),
+        head=ledger.head if held.head else (),
+        vision=ledger.vision if held.embedding else (),
     )
 
 
@@ -159,11 +209,11 @@ def _traffic(setting: Setting, ledger: StageLedger) -> list[Traffic]:
     again = layers_recomputed(setting, (ledger.stage,))
     counts = ledger.stage.kinds()
     ends = (*ledger.embedding, *ledger.head)
-    found = layer_traffic(setting, ends, setting.grad_acc, rebuilt=False)
+    found = layer_traffic(setting, ends, setting.turns, rebuilt=False)
     for layer, operations in ledger.layers.items():
         repeated = again.get(layer, 0)
         for count, rebuilt in ((counts[layer] - repeated, False), (repeated, True)):
             if count:
-                times = count * setting.grad_acc
+                times = count * setting.turns
                 found += layer_traffic(setting, operations, times, rebuilt=rebuilt)
     return found

@@ -56,9 +56,10 @@ def step_time(
         [stage.microbatch for stage in stages],
         setting.grad_acc,
         [stage.ahead for stage in stages],
+        [stage.late for stage in stages],
     )
     slowest = max(stages, key=lambda stage: float(stage.microbatch))
-    m = setting.grad_acc
+    m = setting.turns
     parts = dict.fromkeys(PARTS, 0.0)
     parts["compute"] = m * (slowest.forward + slowest.backward)
     parts["recompute"] = m * slowest.recompute

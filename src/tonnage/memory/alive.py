@@ -1,0 +1,116 @@
+"""Activations of all micro-batches that a stage holds at once, at each kind of moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from tonnage.algebra import Number, largest, total
+from tonnage.ledger import Operations, StageLedger
+from tonnage.ledger.operation import union_bytes
+from tonnage.ledger.shared import shared_tensors
+from tonnage.memory.activations import kept_by_chunk, late_by_chunk
+from tonnage.memory.schedule import Held, fullest
+from tonnage.plan import Setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pieces:
+    """Bytes that one micro-batch leaves on each part of a stage.
+
+    Attributes:
+        kept: by chunk, from its forward to its backward pass.
+        late: by chunk, from there until its weights' gradients are made.
+        entry: kept by the embedding, with the first chunk.
+        shared: kept once for all layers, with the first chunk.
+        head: kept by the head, with the last chunk.
+    """
+
+    kept: tuple[Number, ...]
+    late: tuple[Number, ...]
+    entry: Number
+    shared: Number
+    head: Number
+
+    def bytes(self, held: Held) -> Number:
+        """Of all micro-batches that are held."""
+        inside = total(n * size for n, size in zip(held.kept, self.kept, strict=True))
+        inside = inside + total(n * size for n, size in zip(held.late, self.late, strict=True))
+        return inside + held.kept[0] * (self.entry + self.shared) + held.kept[-1] * self.head
+
+    def backward(self, held: Held) -> Number:
+        """As the backward pass that follows leaves the head and enters the last layer."""
+        return self.bytes(held) - (self.head if held.back == len(self.kept) - 1 else 0)
+
+    def without_one(self, held: Held) -> Number:
+        """Once the backward pass that follows has gone through the chunk."""
+        assert held.back is not None
+        return self.backward(held) - self.kept[held.back] + self.late[held.back]
+
+    def leaving(self, held: Held) -> Number:
+        """Once the backward pass that follows has reached the embedding."""
+        assert held.back is not None
+        return self.bytes(held) - self.kept[held.back] + self.late[held.back] - self.entry
+
+
+def pieces(setting: Setting, ledger: StageLedger) -> Pieces:
+    """What one micro-batch leaves on each part of a stage."""
+    chunks = ledger.stage.chunks
+    return Pieces(
+        kept=tuple(kept_by_chunk(setting, ledger, chunk) for chunk in chunks),
+        late=tuple(late_by_chunk(setting, ledger, chunk) for chunk in chunks),
+        entry=saved_by(ledger.embedding),
+        shared=union_bytes(shared_tensors(setting)),
+        head=saved_by(ledger.head),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alive:
+    """Bytes of activations at the moments of a step at which a stage holds most.
+
+    Attributes:
+        forward: after a forward pass.
+        loss: after one of the last chunk.
+        first: as a backward pass enters the last layer of its chunk.
+        second: the same, one backward pass later.
+        late: after a pass that put its weights' gradients off; 0 where none does.
+        end: as a backward pass leaves the first layer of the first chunk.
+        passes: through a chunk, at the end of warm-up.
+    """
+
+    forward: Number
+    loss: Number
+    first: Number
+    second: Number
+    late: Number
+    end: Number
+    passes: Number
+
+
+def alive(setting: Setting, ledger: StageLedger) -> Alive:
+    """The most that a stage holds, over the moments that can hold most."""
+    found = pieces(setting, ledger)
+    moments = fullest(setting.plan, ledger.stage.index, setting.grad_acc)
+    last = len(found.kept) - 1
+
+    def most(size: Callable[[Held], Number], which: Iterable[Held]) -> Number:
+        return largest(size(held) for held in which)
+
+    forward = [held for held in moments if held.made == "forward"]
+    back = [held for held in moments if held.back is not None]
+    leaving = [held for held in back if held.back == 0]
+    return Alive(
+        forward=most(found.bytes, forward),
+        loss=most(found.bytes, [held for held in forward if held.chunk == last]),
+        first=most(found.backward, back),
+        second=most(found.without_one, back),
+        late=most(found.bytes, [held for held in moments if held.made == "input"]),
+        end=most(found.leaving, leaving),
+        passes=moments[0].all,
+    )
+
+
+def saved_by(operations: Operations) -> Number:
+    """Bytes that some operations keep of one micro-batch."""
+    return union_bytes(tensor for op in operations for tensor in op.saves)
