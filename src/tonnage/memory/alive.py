@@ -47,6 +47,11 @@ class Pieces:
         assert held.back is not None
         return self.backward(held) - self.kept[held.back] + self.late[held.back]
 
+    def others(self, held: Held) -> Number:
+        """The same, without what the embedding keeps of the micro-batch at work."""
+        own = self.entry + self.shared if held.back == 0 else 0
+        return self.without_one(held) - own
+
     def leaving(self, held: Held) -> Number:
         """Once the backward pass that follows has reached the embedding."""
         assert held.back is not None
@@ -73,7 +78,9 @@ class Alive:
         forward: after a forward pass.
         loss: after one of the last chunk.
         first: as a backward pass enters the last layer of its chunk.
-        second: the same, one backward pass later.
+        head: as a backward pass enters the head.
+        second: as the next backward pass enters the last layer.
+        others: of other micro-batches, as a backward pass reaches the first layer.
         late: after a pass that put its weights' gradients off; 0 where none does.
         end: as a backward pass leaves the first layer of the first chunk.
         passes: through a chunk, at the end of warm-up.
@@ -82,7 +89,9 @@ class Alive:
     forward: Number
     loss: Number
     first: Number
+    head: Number
     second: Number
+    others: Number
     late: Number
     end: Number
     passes: Number
@@ -104,7 +113,9 @@ def alive(setting: Setting, ledger: StageLedger) -> Alive:
         forward=most(found.bytes, forward),
         loss=most(found.bytes, [held for held in forward if held.chunk == last]),
         first=most(found.backward, back),
+        head=most(found.bytes, [held for held in back if held.back == last]),
         second=most(found.without_one, back),
+        others=most(found.others, back),
         late=most(found.bytes, [held for held in moments if held.made == "input"]),
         end=most(found.leaving, leaving),
         passes=moments[0].all,

@@ -275,7 +275,7 @@ def parts(setting: Setting, ledger: StageLedger, filled: Number) -> Parts:
         held=held,
         whole=gathered(setting, ledger),
         beside=backward_transients(setting, ledger),
-        grown=_gradients(setting, ledger, held, filled),
+        grown=grown_gradients(setting, ledger, held, filled),
     )
 
 
@@ -286,18 +286,20 @@ def _moments(setting: Setting, ledger: StageLedger) -> Iterator[Moment]:
     grown = made.grown
     yield made.forward(most.forward, grown.early)
     yield made.loss(most.loss, grown.early, live_losses(setting))
-    yield made.head_backward(most.loss, grown.top)
+    yield made.head_backward(most.head, grown.top)
     yield made.backward("first backward", most.first, grown.top)
     if setting.plan.pp > 1 and setting.runtime.gradient_buffer == "in-backward":
         yield made.backward("second backward", most.second, grown.later)
     if setting.plan.schedule in SPLITS:
         yield made.last_layer("weights put off", most.late, grown.later)
-    yield made.last_layer("last backward", 0, grown.bottom)
+    yield made.last_layer("last backward", most.others, grown.bottom)
     yield made.embedding_backward(most.end)
     yield made.step()
 
 
-def _gradients(setting: Setting, ledger: StageLedger, held: States, filled: Number) -> Appearing:
+def grown_gradients(
+    setting: Setting, ledger: StageLedger, held: States, filled: Number
+) -> Appearing:
     """A persistent buffer is always there; else gradients appear one by one.
 
     What is added to the buffer at the end of a backward pass is there with the last layers only.
