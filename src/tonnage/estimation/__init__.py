@@ -3,6 +3,7 @@
 from tonnage.estimation.answer import SCHEMA_VERSION, Estimate
 from tonnage.estimation.estimate import Limits, estimate
 from tonnage.estimation.explain import ROWS, Explanation, explain
+from tonnage.estimation.timeline import RunTimeline, timeline
 
 __all__ = [
     "ROWS",
@@ -10,6 +11,8 @@ __all__ = [
     "Estimate",
     "Explanation",
     "Limits",
+    "RunTimeline",
     "estimate",
     "explain",
+    "timeline",
 ]
