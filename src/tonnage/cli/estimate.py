@@ -13,6 +13,7 @@ from tonnage.cli.flags import plan_changes, with_plan_flags
 from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
 from tonnage.cli.stdin import show_hyphen
+from tonnage.cli.views import ViewFlags
 from tonnage.errors import InputError
 from tonnage.plan import Plan
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _WHAT = Group("Model and plan", sort_key=1)
 _NO_CLUSTER = ClusterFlags()
 _NO_LIMITS = LimitFlags()
+_NO_VIEWS = ViewFlags()
 
 
 @with_plan_flags
@@ -55,6 +57,7 @@ def estimate(
     ] = None,
     as_json: JsonFlag = False,
     limits: LimitFlags = _NO_LIMITS,
+    views: ViewFlags = _NO_VIEWS,
     **flags: Any,
 ) -> int:
     """Weigh a run: does it fit, where do the bytes and the seconds go, how long is it.
@@ -75,7 +78,10 @@ def estimate(
 
         row = explain.strip().lower().replace("-", "_").replace(" ", "_")
         return _show_explanation(explain_row(architecture, plan, where, row), as_json=as_json)
-    return _show(weigh(architecture, plan, where, within), as_json=as_json)
+    answer = weigh(architecture, plan, where, within)
+    if views.asked:
+        return views.show(answer, (architecture, plan, where, within), as_json=as_json)
+    return _show(answer, as_json=as_json)
 
 
 def _model(model: str | None, file: str | None) -> str:

@@ -169,9 +169,7 @@ def timeline(
 
 
 def _at(setting: Setting, iteration: Literal["first", "steady"]) -> Setting:
-    return dataclasses.replace(
-        setting, plan=dataclasses.replace(setting.plan, iteration=iteration)
-    )
+    return dataclasses.replace(setting, plan=dataclasses.replace(setting.plan, iteration=iteration))
 
 
 def _part(stage: int, line: Timeline) -> TimelinePart:

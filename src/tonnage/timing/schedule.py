@@ -60,9 +60,7 @@ def replay_run(
     stages = [stage_time(setting, ledger, layers, cluster, rate) for ledger in ledgers]
     costs = [
         [
-            _cost(
-                stage_time(setting, chunk_ledger(ledger, c), layers, cluster, rate, which=(c,))
-            )
+            _cost(stage_time(setting, chunk_ledger(ledger, c), layers, cluster, rate, which=(c,)))
             for c in range(len(ledger.stage.chunks))
         ]
         for ledger in ledgers
@@ -92,9 +90,7 @@ def replay_run(
 
 def _cost(time: StageTime) -> PassCost:
     ahead = float(time.ahead)
-    return PassCost(
-        forward=ahead, backward=float(time.microbatch) - ahead, weight=float(time.late)
-    )
+    return PassCost(forward=ahead, backward=float(time.microbatch) - ahead, weight=float(time.late))
 
 
 def _exposed(stage: StageTime) -> float:
