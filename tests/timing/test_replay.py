@@ -171,7 +171,7 @@ def test_zbv_idles_for_its_longest_pass(p: int, more: int, f: float, b: float, w
     assert split_closed(plan, works, m) == pytest.approx(expected, rel=1e-12)
 
 
-GAPS = {"zero-bubble": (-0.01, 0.0), "zbv": (-0.03, 0.15), "dualpipev": (-0.02, 0.15)}
+GAPS = {"zero-bubble": (-0.01, 0.0), "zbv": (-0.07, 0.06), "dualpipev": (-0.07, 0.07)}
 """How far the closed form lies from the replay, for stages within a fifth of each other whose
 forward is a quarter to a third of a micro-batch and whose weights' gradients are no longer."""
 

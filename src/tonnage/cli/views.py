@@ -69,11 +69,13 @@ class ViewFlags:
             InputError: the page cannot be written.
             MissingPartError: the page needs plotly, and it is not installed.
         """
+        from tonnage.cli.written import check_page_name, write_page
         from tonnage.estimation import timeline
 
+        if self.html is not None:
+            check_page_name(self.html)
         found = timeline(*run)
         if self.html is not None:
-            from tonnage.cli.written import write_page
             from tonnage.report.run_page import run_page
 
             write_page(run_page(answer, found), self.html)

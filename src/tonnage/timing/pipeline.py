@@ -37,8 +37,8 @@ def pipeline_time(
       cuts into ``vpp`` pieces (arXiv 2104.04473, section 2.2). Equal stages give the bubble
       ``(p-1)/(v·m)`` of the work.
     * 1F1B, ZB-H1: the longest of the stages' own times (`_flush`, `_zero_bubble`).
-    * ZB-V, DualPipe, DualPipeV: equal stages' bubble, summed over the stages but the slowest
-      (`_zbv`, `_dualpipe`).
+    * ZB-V, DualPipe, DualPipeV: equal stages' bubble, summed over the stages but the slowest,
+      less what they are faster (`_zbv`, `_dualpipe`).
 
     Of unequal stages these are lower bounds or close to the replay
     (`tonnage.timing.replay`); tests say how close.
@@ -133,13 +133,17 @@ def _dualpipe(work: _Work) -> Number:
 
 
 def _of_the_others(works: Sequence[_Work], idle: Callable[[_Work], Number]) -> Number:
-    """A sum over all stages but the slowest."""
+    """A sum over all stages but the slowest.
+
+    What a stage is faster than the slowest over one micro-batch makes up for its part.
+    """
     longest = largest(work.all for work in works)
-    each = [idle(work) for work in works]
+    own = [idle(work) for work in works]
     slowest = largest(
-        where(work.all >= longest, one, 0.0) for work, one in zip(works, each, strict=True)
+        where(work.all >= longest, each, 0.0) for work, each in zip(works, own, strict=True)
     )
-    return maximum(total(each) - slowest, 0.0)
+    left = total(each - (longest - work.all) for work, each in zip(works, own, strict=True))
+    return maximum(left - slowest, 0.0)
 
 
 _TIMES = {"1f1b": _flush, "zero-bubble": _zero_bubble}
