@@ -23,7 +23,7 @@ def printed(answer: Estimate, *, width: int = 80, colour: bool = False) -> str:
         color_system="truecolor" if colour else None,
         legacy_windows=False,
     )
-    print_estimate(answer, screen)
+    print_estimate(answer, screen=screen)
     return file.getvalue()
 
 

@@ -44,6 +44,24 @@ VERBS = {
         "tonnage.cli.score:score",
         "Hold the predictor to measured runs: errors by family, fits, and choice of plan.",
     ),
+    "fit": (
+        "tonnage.cli.fit:fit",
+        "Find the largest batch, sequence or model that fits, or the fewest devices.\n\n"
+        "For example: tonnage fit llama-3.1-8b --gpus 8xH100 --max seq. What stops the next "
+        "value is said. Exit code 3 means that not even the smallest fits.",
+    ),
+    "compare": (
+        "tonnage.cli.compare:compare",
+        "Set two or more plans, models or clusters side by side.\n\n"
+        "Each SIDE is a MODEL, flags over those of all, or the output of estimate --json, in "
+        "quotes where it is several words. Differences are from the first.",
+    ),
+    "oom": (
+        "tonnage.cli.oom:oom",
+        "Say what ran out of memory, when, why, and what to change.\n\n"
+        "Reads a CUDA, HIP, XPU, MPS or NPU out-of-memory message, vLLM's, or a whole log. With "
+        "MODEL and a plan, the tensor that was asked for is named and each change is weighed.",
+    ),
     "napkin": (
         "tonnage.cli.napkin:napkin",
         "The back of the envelope: how long a run takes, how large a model can be.",

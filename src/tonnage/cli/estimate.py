@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
@@ -19,6 +20,7 @@ from tonnage.plan import Plan
 
 if TYPE_CHECKING:
     from tonnage.estimation import Estimate, Explanation
+    from tonnage.search import Change
 
 _WHAT = Group("Model and plan", sort_key=1)
 _NO_CLUSTER = ClusterFlags()
@@ -80,8 +82,14 @@ def estimate(
         return _show_explanation(explain_row(architecture, plan, where, row), as_json=as_json)
     answer = weigh(architecture, plan, where, within)
     if views.asked:
-        return views.show(answer, (architecture, plan, where, within), as_json=as_json)
-    return _show(answer, as_json=as_json)
+        found = views.prepare(answer, (architecture, plan, where, within))
+        if views.drawn:
+            return views.show(answer, found, as_json=as_json)
+    if answer.fits:
+        return _show(answer, None, as_json=as_json)
+    from tonnage.search import nearest
+
+    return _show(answer, nearest(architecture, plan, where, within, before=answer), as_json=as_json)
 
 
 def _model(model: str | None, file: str | None) -> str:
@@ -109,13 +117,17 @@ def _plan(path: str | None, changes: dict[str, Any]) -> Plan:
     return dataclasses.replace(read_plan(show_hyphen(path)), **changes)
 
 
-def _show(answer: Estimate, *, as_json: bool) -> int:
+def _show(answer: Estimate, changes: Sequence[Change] | None, *, as_json: bool) -> int:
+    """Print an answer, and what would make it fit where it does not."""
     if as_json:
-        print_json(answer.to_dict())
+        found = answer.to_dict()
+        if changes is not None:
+            found["nearest"] = [change.to_dict() for change in changes]
+        print_json(found)
     else:
         from tonnage.report.estimate import print_estimate
 
-        print_estimate(answer)
+        print_estimate(answer, changes)
     return 0 if answer.fits else 3
 
 

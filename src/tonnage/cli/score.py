@@ -22,6 +22,13 @@ def score(
         Path | None,
         Parameter(help="Write a scatter and the errors to this page, which needs no network."),
     ] = None,
+    measured_network: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="Take what a run measured of its own network (column other_measured) as an input.",
+        ),
+    ] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Hold the predictor to measured runs: errors by family, fits, and choice of plan."""
@@ -47,7 +54,7 @@ def score(
         check_page_name(html)
     measured = [row for file in files for row in read_rows(file)]
     with progress(len(measured), "rows", stream=sys.stderr) as seen:
-        scored = score_rows(measured, seen)
+        scored = score_rows(measured, seen, measured_network=measured_network)
     board = scoreboard(scored)
     if rows is not None:
         write_rows(rows, scored)

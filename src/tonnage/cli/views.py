@@ -54,16 +54,17 @@ class ViewFlags:
     @property
     def asked(self) -> bool:
         """Whether any of them was given."""
-        return self.timeline or self.gantt or self.html is not None
+        return self.drawn or self.html is not None
 
-    def show(
-        self,
-        answer: Estimate,
-        run: tuple[Architecture, Plan, Cluster, Limits],
-        *,
-        as_json: bool,
-    ) -> int:
-        """Show an estimate with what was asked for.
+    @property
+    def drawn(self) -> bool:
+        """Whether a picture takes the place of the tables."""
+        return self.timeline or self.gantt
+
+    def prepare(
+        self, answer: Estimate, run: tuple[Architecture, Plan, Cluster, Limits]
+    ) -> RunTimeline:
+        """The run over a step, written as a page where one was asked for.
 
         Raises:
             InputError: the page cannot be written.
@@ -79,6 +80,10 @@ class ViewFlags:
             from tonnage.report.run_page import run_page
 
             write_page(run_page(answer, found), self.html)
+        return found
+
+    def show(self, answer: Estimate, found: RunTimeline, *, as_json: bool) -> int:
+        """Print the pictures, or the data that they are drawn from; the exit code."""
         if as_json:
             print_json({**answer.to_dict(), **self._data(found)})
         else:
@@ -92,16 +97,12 @@ class ViewFlags:
         return {**timeline, **({"pipeline": pipeline} if self.gantt else {})}
 
     def _print(self, answer: Estimate, found: RunTimeline) -> None:
-        from tonnage.report.estimate import print_estimate
         from tonnage.report.gantt import print_gantt
         from tonnage.report.layout import console
         from tonnage.report.memory import print_verdict
         from tonnage.report.timeline import print_timeline
 
         screen = console()
-        if not (self.timeline or self.gantt):
-            print_estimate(answer, screen)
-            return
         print_verdict(screen, answer)
         if self.timeline:
             print_timeline(screen, answer, found)

@@ -66,11 +66,12 @@ def verdict(message: Message) -> Verdict:
 def _outer(message: Message, tried: int, room: int) -> Verdict | None:
     """Limits that lie outside what the tensors need."""
     allowed, held = message.allowed, message.process or message.reserved
-    if allowed is not None and held is not None and held + tried > allowed:
+    # Only a limit of its own keeps a process from what is free; the figures are rounded.
+    if allowed is not None and held is not None and (held + tried > allowed or room >= tried):
         return Verdict(
             cause="own limit",
             why=f"the process may hold {format_bytes(allowed)} and holds {format_bytes(held)}",
-            missing=held + tried - allowed,
+            missing=max(held + tried - allowed, 0),
         )
     if message.capacity is not None and tried > message.capacity:
         return Verdict(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tonnage.report.changes import print_nearest
 from tonnage.report.layout import bullets, console, heading
 from tonnage.report.memory import print_peak, print_stages, print_verdict
 from tonnage.report.step import print_communication, print_flops, print_run, print_step
@@ -12,13 +14,17 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tonnage.estimation import Estimate
+    from tonnage.search import Change
 
 
-def print_estimate(answer: Estimate, screen: Console | None = None) -> None:
+def print_estimate(
+    answer: Estimate, changes: Sequence[Change] | None = None, screen: Console | None = None
+) -> None:
     """Print an estimate.
 
     Args:
         answer: the estimate.
+        changes: what would make it fit; None: it fits, or nobody has looked.
         screen: where; None: stdout.
     """
     screen = screen or console()
@@ -32,6 +38,8 @@ def print_estimate(answer: Estimate, screen: Console | None = None) -> None:
         print_run,
     ):
         part(screen, answer)
+        if part is print_verdict and changes is not None:
+            print_nearest(screen, changes)
     heading(screen, "Assumed")
     bullets(screen, answer.assumptions)
     heading(screen, "Not modelled")

@@ -44,6 +44,7 @@ NATIVE = (
         rebuilt_output=True,
         loss_frame=True,
         bucket_copy=True,
+        reduce_bytes=25 * 2**20,
         overlap_param_gather=False,
         source="torch.nn.parallel.DistributedDataParallel; Hugging Face transformers",
     ),

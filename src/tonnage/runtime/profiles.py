@@ -124,6 +124,7 @@ _PROFILES = (
         loss="vocab-parallel-two-copies",
         sharding="partitioned",
         bucket_copy=True,
+        reduce_bytes=25 * 2**20,
         optimizer_step="fused",
         gather_buffers=2,
         pipeline_split="by-cost",

@@ -116,6 +116,7 @@ class Runtime:
         live_parameters: elements that the engine lets be whole at once (DeepSpeed stage 3).
         bucket_copy: replicated gradients are copied into buckets to be reduced (DDP).
         bucket_bytes: a reduction buffer of fixed size (DeepSpeed); 0: none.
+        reduce_bytes: replicated gradients that are reduced at once; 0: a layer's.
         gradient_buffer: gradients are ``persistent`` (one buffer, always there) or appear
             ``in-backward`` and go after the step.
         step_copies: copies of the gathered weights at the end of a ZeRO-1 step.
@@ -211,6 +212,7 @@ class Runtime:
     live_parameters: int = 1_000_000_000
     bucket_copy: bool = False
     bucket_bytes: int = 0
+    reduce_bytes: int = 0
     gradient_buffer: Literal["persistent", "in-backward"] = "in-backward"
     step_copies: int = 0
     optimizer_step: Literal["foreach", "fused"] = "foreach"

@@ -13,6 +13,7 @@ from tonnage.cluster import Cluster, find_device
 from tonnage.plan import Plan
 from tonnage.plan.layout_text import balanced
 from tonnage.runtime import habit_names
+from tonnage.score.inside import blocking_collectives
 from tonnage.score.interconnect import network
 from tonnage.score.row import Row
 from tonnage.score.shape import architecture
@@ -44,17 +45,24 @@ class Case:
     refused: tuple[str, ...]
 
 
-def case(row: Row) -> Case:
+def case(row: Row, *, measured_network: bool = False) -> Case:
     """Read a row; only the columns that a prediction may see are looked at.
+
+    Args:
+        row: the measured run.
+        measured_network: what the run measured of its own network may be seen, too.
 
     Raises:
         InputError: a column makes no sense.
         NotModelledError: the architecture cannot be described.
     """
-    row = row.inputs()
+    whole, row = row, row.inputs()
     reading = read_words(row)
     cluster = _cluster(row)
     shape = architecture(row, reading.shape)
+    blocks = blocking_collectives(whole, cluster) if measured_network else None
+    if blocks is not None:
+        reading.habits["verified_collectives"] = str(blocks).lower()
     return Case(
         architecture=shape,
         plan=_plan(row, reading, shape, cluster),

@@ -35,10 +35,15 @@ class Prediction:
     refused: str = ""
 
 
-def predict(row: Row) -> Prediction:
-    """Predict one row from its input columns alone."""
+def predict(row: Row, *, measured_network: bool = False) -> Prediction:
+    """Predict one row from its input columns alone.
+
+    Args:
+        row: the measured run.
+        measured_network: what the run measured of its own network may be used, too.
+    """
     try:
-        asked = case(row)
+        asked = case(row, measured_network=measured_network)
         if asked.refused:
             return Prediction(refused="; ".join(asked.refused), unknown=asked.unknown)
         answer = estimate(asked.architecture, asked.plan, asked.cluster)

@@ -99,18 +99,25 @@ class Scoreboard:
     unknown_words: dict[str, int]
 
 
-def score(rows: Iterable[Row], seen: Callable[[], None] = lambda: None) -> list[Scored]:
+def score(
+    rows: Iterable[Row],
+    seen: Callable[[], None] = lambda: None,
+    *,
+    measured_network: bool = False,
+) -> list[Scored]:
     """Predict every row that can be compared.
 
     Args:
         rows: measured rows.
         seen: called after each row, for a progress bar.
+        measured_network: what a run measured of its own network may be used as an input.
     """
     scored = []
     for row in rows:
         questions = (measured.memory_bytes, measured.step_seconds, measured.fits)
         if any(question(row) is not None for question in questions):
-            scored.append(Scored(row=row, prediction=predict(row)))
+            found = predict(row, measured_network=measured_network)
+            scored.append(Scored(row=row, prediction=found))
         seen()
     return scored
 

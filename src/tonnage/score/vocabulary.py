@@ -207,12 +207,6 @@ RULES: tuple[Rule, ...] = (
         recompute="selective",
         recompute_modules=("outputs",),
     ),
-    _rule(
-        "recompute",
-        r"selective layer( \(every 2nd\))?",
-        recompute="selective",
-        recompute_modules=("every-second-layer",),
-    ),
     _rule("recompute", r"fsdp activation_checkpointing_policy block|, toml default|sac"),
     _rule("recompute", r"selective", recompute="selective"),
     _rule("recompute", r"core_attn|attention core"),
@@ -278,7 +272,6 @@ RULES: tuple[Rule, ...] = (
     _rule("extra", r"(pp schedule )?1f1b"),
     _rule("extra", r"local batch (?P<local_batch>\d+) split into microbatches \([^)]*\)"),
     _rule("extra", r"local batch (?P<local_batch>\d+) \(microbatch assumed \d+\)"),
-    _rule("extra", r"asynctp"),
     # Acceleration frameworks of fms-hf-tuning.
     _rule(
         "extra",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +19,9 @@ MOST: Final = 6
 DOUBLED: Final = ("tp", "pp", "cp", "ep")
 LEANER_LOSSES: Final = ("in-place", "linear", "chunked")
 """Ways of computing the loss with fewer copies of the logits than others have."""
+
+TRIFLE: Final = 0.005
+"""Of the peak: what saves less is no help."""
 
 UNTIMED: Final = "the time of its copies is not counted"
 
@@ -50,6 +53,16 @@ class Change:
         """By which part the step becomes longer."""
         return self.seconds / (self.answer.step.seconds - self.seconds)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The change as JSON takes it: without the whole answer."""
+        return {
+            "fields": self.fields,
+            "alters": self.alters,
+            "fits": self.answer.fits,
+            "bytes": self.bytes,
+            "seconds": self.seconds,
+        }
+
 
 def changes(
     architecture: Architecture,
@@ -59,7 +72,7 @@ def changes(
     *,
     before: Estimate | None = None,
 ) -> tuple[Change, ...]:
-    """Every single change that saves memory, the cheapest in time first.
+    """Every single change that saves more than a trifle, the cheapest in time first.
 
     The global batch stays. What the runtime or the model does not allow is left out.
 
@@ -71,12 +84,23 @@ def changes(
         before: the estimate of the plan as it is, where there is one already.
     """
     before = before or estimate(architecture, plan, cluster, limits)
-    found = [
+    return _saving(_every(architecture, before, cluster, limits), before)
+
+
+def _every(
+    architecture: Architecture, before: Estimate, cluster: Cluster, limits: Limits | None
+) -> list[Change]:
+    """Every single change that is a plan."""
+    return [
         weighed
         for fields, alters in _moves(before.plan, len(architecture.layers))
         if (weighed := _weigh(architecture, before, cluster, limits, fields, alters))
     ]
-    return tuple(sorted((each for each in found if each.bytes < 0), key=_cost))
+
+
+def _saving(found: list[Change], before: Estimate) -> tuple[Change, ...]:
+    least = TRIFLE * before.memory.peak_bytes.device
+    return tuple(sorted((each for each in found if -each.bytes > least), key=_cost))
 
 
 def nearest(
@@ -93,12 +117,18 @@ def nearest(
     until the plan fits (one answer, or none where all of them are not enough).
     """
     before = before or estimate(architecture, plan, cluster, limits)
-    single = changes(architecture, plan, cluster, limits, before=before)
-    enough = [change for change in single if change.answer.fits]
+    single = _every(architecture, before, cluster, limits)
+    enough = [change for change in _saving(single, before) if change.answer.fits]
     if enough:
         return tuple(enough[:MOST])
-    joined = _together(architecture, before, cluster, limits, single)
-    return () if joined is None else (joined,)
+    for group in (
+        [change for change in single if not change.alters],
+        [change for change in single if change.alters in ("", UNTIMED)],
+    ):
+        joined = _together(architecture, before, cluster, limits, group)
+        if joined is not None:
+            return (joined,)
+    return ()
 
 
 def _together(
@@ -106,20 +136,24 @@ def _together(
     before: Estimate,
     cluster: Cluster,
     limits: Limits | None,
-    single: Iterable[Change],
+    remaining: list[Change],
 ) -> Change | None:
-    """Changes of the same training, the one that saves most first, until they are enough.
+    """Changes taken one after another, the one that saves most first, until they are enough.
 
     A later one that makes an earlier field larger replaces it (``tp`` 4 after ``tp`` 2).
     """
     current = before
     taken: dict[str, Any] = {}
-    remaining = [change for change in single if not change.alters]
+    alters: list[str] = []
     while remaining:
         tried = [
             weighed
             for change in remaining
-            if (weighed := _weigh(architecture, current, cluster, limits, change.fields, ""))
+            if (
+                weighed := _weigh(
+                    architecture, current, cluster, limits, change.fields, change.alters
+                )
+            )
             and weighed.bytes < 0
         ]
         if not tried:
@@ -128,9 +162,12 @@ def _together(
         best = min(fitting, key=_cost) if fitting else min(tried, key=lambda c: c.bytes)
         taken.update(best.fields)
         current = best.answer
+        alters += [best.alters] if best.alters else []
         if current.fits:
-            return _compared(before, current, taken, "")
-        remaining = [change for change in remaining if change.fields != best.fields]
+            return _compared(before, current, taken, "; ".join(alters))
+        remaining = [
+            change for change in remaining if not best.fields.items() <= change.fields.items()
+        ]
     return None
 
 
@@ -158,7 +195,9 @@ def _weigh(
 
 def _compared(before: Estimate, after: Estimate, fields: dict[str, Any], alters: str) -> Change:
     return Change(
-        fields=dict(fields),
+        fields={
+            name: value for name, value in fields.items() if getattr(before.plan, name) != value
+        },
         alters=alters,
         answer=after,
         bytes=after.memory.peak_bytes.device - before.memory.peak_bytes.device,

@@ -80,7 +80,9 @@ def _inside(collective: Collective, size: Number, cluster: Cluster) -> Number:
 def _across(collective: Collective, axis: Axis, cluster: Cluster) -> Number:
     """Across domains: the ports of all ranks that a group has in a domain carry its rings.
 
-    Small tensors go over trees, so the latency grows with the logarithm of the group.
+    An all-reduce of many ranks goes up and down a chain of the ranks in each domain and a binary
+    tree over the domains (NCCL's double binary trees). For the others the latency is taken to
+    grow with the logarithm, too.
     """
     rates = link_rates(cluster)
     ports = ranks_inside(axis, cluster.scale_up_domain) * cluster.network.bandwidth
@@ -88,7 +90,11 @@ def _across(collective: Collective, axis: Axis, cluster: Cluster) -> Number:
         constants.NETWORK_SHARE * ports,
         where(ports > 0, rates.share * cluster.scale_up.bandwidth, 0),
     )
-    hops = minimum(_steps(collective, axis.size), 4 * log2(axis.size) + 8)
+    near = ranks_inside(axis, cluster.scale_up_domain)
+    if collective.kind == "all_reduce":
+        hops = minimum(_steps(collective, axis.size), 2 * (near - 1) + 2 * log2(axis.size / near))
+    else:
+        hops = minimum(_steps(collective, axis.size), 4 * log2(axis.size) + 8)
     return rates.start + network_hop(cluster) * hops + wire_bytes(collective, axis.size) / bandwidth
 
 

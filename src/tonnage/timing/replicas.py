@@ -51,9 +51,12 @@ def _seconds(
     setting: Setting, ledger: StageLedger, items: Iterable[Traffic], cluster: Cluster
 ) -> Number:
     """All of them, in pieces: a bucket for each layer."""
-    pieces = max(len(ledger.stage.layers), 1)
+    layers = max(len(ledger.stage.layers), 1)
+    bucket = setting.runtime.reduce_bytes
     seconds: Number = 0.0
     for item in items:
+        pieces = ceil_div(item.collective.bytes, bucket) if bucket and setting.zero == 0 else layers
+        pieces = maximum(pieces, 1)
         size = item.collective.bytes / pieces
         piece = type(item.collective)(
             kind=item.collective.kind,

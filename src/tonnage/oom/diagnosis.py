@@ -1,0 +1,126 @@
+"""A failure joined with an estimate of the run: what was asked for, when, and what to change."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tonnage.arch import Architecture
+from tonnage.cluster import Cluster
+from tonnage.estimation import SCHEMA_VERSION, Estimate, Limits, estimate
+from tonnage.ledger import stage_ledgers
+from tonnage.oom.advice import advice
+from tonnage.oom.log import Failure, Moment
+from tonnage.oom.suspects import Suspect, suspects
+from tonnage.oom.verdict import Verdict, size_says, verdict
+from tonnage.plan import Plan, resolve
+from tonnage.search import Change, changes, nearest
+
+INSTANTS: Final[dict[Moment, tuple[str, ...]]] = {
+    "forward": ("forward",),
+    "loss": ("loss",),
+    "recomputation": ("first backward",),
+    "backward": ("head backward", "first backward", "last backward", "embedding backward"),
+    "optimizer step": ("optimizer step",),
+}
+"""Where each moment of a traceback lies among an estimate's candidates for the peak."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What an estimate adds.
+
+    Attributes:
+        answer: the estimate of the run that failed.
+        suspects: tensors of the size that was asked for.
+        expected: bytes of tensors that the estimate has at that moment on its fullest stage;
+            None where the moment is not known.
+        changes: what would save memory: first what makes it fit, then the cheapest in time.
+    """
+
+    answer: Estimate
+    suspects: tuple[Suspect, ...]
+    expected: int | None
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    """All that can be said of a failure.
+
+    Attributes:
+        failure: the message and where it came from.
+        verdict: fragmentation, shortage, or what else; None where only a serving engine spoke.
+        size: what the allocator's rounding hides of the size; empty where it hides little.
+        advice: what to do, by the message alone.
+        run: what an estimate adds; None without a model.
+    """
+
+    failure: Failure
+    verdict: Verdict | None
+    size: str
+    advice: tuple[str, ...]
+    run: Run | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The diagnosis as JSON takes it."""
+        found: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **dataclasses.asdict(self)}
+        if self.run is not None:
+            found["run"]["changes"] = [change.to_dict() for change in self.run.changes]
+        return found
+
+
+def diagnose(failure: Failure) -> Diagnosis:
+    """What a failure says by itself."""
+    message = failure.message
+    found = verdict(message) if message is not None else None
+    return Diagnosis(
+        failure=failure,
+        verdict=found,
+        size=size_says(message.tried) if message is not None and message.tried else "",
+        advice=advice(failure, found),
+    )
+
+
+def diagnose_run(
+    failure: Failure,
+    architecture: Architecture,
+    plan: Plan,
+    cluster: Cluster,
+    limits: Limits | None = None,
+) -> Diagnosis:
+    """What a failure says beside an estimate of the run that it ended.
+
+    Raises:
+        InputError: the plan is impossible on this cluster.
+    """
+    alone = diagnose(failure)
+    message = failure.message
+    answer = estimate(architecture, plan, cluster, limits)
+    named: tuple[Suspect, ...] = ()
+    if message is not None and message.tried is not None:
+        resolved = resolve(plan, architecture, cluster)
+        ledgers = stage_ledgers(resolved.setting, resolved.stages)
+        named = suspects(resolved.setting, ledgers, message.tried, message.unit, failure.moment)
+    enough = () if answer.fits else nearest(architecture, plan, cluster, limits, before=answer)
+    single = changes(architecture, plan, cluster, limits, before=answer)
+    named_before = [change.fields for change in enough]
+    run = Run(
+        answer=answer,
+        suspects=named,
+        expected=_expected(answer, failure.moment),
+        changes=(*enough, *(change for change in single if change.fields not in named_before)),
+    )
+    return dataclasses.replace(alone, run=run)
+
+
+def _expected(answer: Estimate, moment: Moment | None) -> int | None:
+    instants = INSTANTS.get(moment, ()) if moment is not None else ()
+    found = [
+        stage.instants[name]
+        for stage in answer.memory.stages
+        for name in instants
+        if name in stage.instants
+    ]
+    return max(found, default=None)

@@ -1,0 +1,49 @@
+"""``tonnage compare``: each side is what ``tonnage estimate`` says of the same words."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import run
+
+COMMON = ("--gpus", "8xH100", "--gbs", "64")
+
+
+def test_sides_are_estimates() -> None:
+    words = ("--tp 2", "qwen3-8b --gpus 16xB200", "--model", "llama-3.2-1b")
+    found = json.loads(run("compare", *words, *COMMON, "--json").out)
+    alone = [
+        ("llama-3.2-1b", "--tp", "2", *COMMON),
+        ("qwen3-8b", "--gpus", "16xB200", "--gbs", "64"),
+    ]
+    for side, line in zip(found["sides"], alone, strict=True):
+        answer = json.loads(run("estimate", *line, "--json").out)
+        answer.pop("nearest", None)
+        assert side["estimate"] == answer
+
+
+def test_a_saved_estimate_is_a_side(tmp_path: Path) -> None:
+    saved = tmp_path / "a.json"
+    saved.write_text(run("estimate", "llama-3.2-1b", *COMMON, "--json").out)
+    result = run("compare", str(saved), "llama-3.2-1b --tp 2", *COMMON)
+    assert result.code == 0
+    assert f"A  {saved}" in result.out.replace("\n", "")
+    assert "tp" in result.out
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("llama-3.2-1b",), "stands alone"),
+        (("--tp 2", "--tp 4"), "names no model"),
+        (("llama-3.2-1b", "qwen3-8b --json"), "holds --json"),
+        (("llama-3.2-1b", "qwen3-8b 'x"), "cannot be read"),
+        (("llama-3.2-1b", "no-such-model"), "no-such-model"),
+        (("llama-3.2-1b", "qwen3-8b --foo"), "--foo is not known"),
+    ],
+)
+def test_bad_input(words: tuple[str, ...], text: str) -> None:
+    result = run("compare", *words, *COMMON)
+    assert result.code == 2
+    assert text in result.err

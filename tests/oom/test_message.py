@@ -1,0 +1,170 @@
+"""Every wording of an allocator's failure gives the figures that it prints."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tonnage.oom.message import Message, find_messages
+from tonnage.quantity import GIB, MIB
+
+PYTORCH_1_1 = (
+    "RuntimeError: CUDA out of memory. Tried to allocate 12.50 MiB (GPU 0; 10.92 GiB total "
+    "capacity; 8.57 MiB already allocated; 9.28 GiB free; 4.68 MiB cached)"
+)
+PYTORCH_1_9 = (
+    "RuntimeError: CUDA out of memory. Tried to allocate 10.73 GiB (GPU 2; 8.00 GiB total "
+    "capacity; 17.20 GiB already allocated; 0 bytes free; 19.15 GiB reserved in total by PyTorch)"
+    " If reserved memory is >> allocated memory try setting max_split_size_mb to avoid "
+    "fragmentation."
+)
+PYTORCH_2_1 = (
+    "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a "
+    "total capacty of 23.65 GiB of which 1.66 GiB is free. Including non-PyTorch memory, this "
+    "process has 20.81 GiB memory in use. Of the allocated memory 12.09 GiB is allocated by "
+    "PyTorch, and 4.84 GiB is reserved by PyTorch but unallocated."
+)
+PYTORCH_2_5 = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 100.00 MiB. GPU 1 has a total "
+    "capacity of 31.37 GiB of which 15.88 MiB is free. Process 4711 has 1.00 GiB memory in use. "
+    "Process 4712 has 512.00 MiB memory in use. Including non-PyTorch memory, this process has "
+    "29.80 GiB memory in use. Of the allocated memory 28.74 GiB is allocated by PyTorch, with "
+    "2.00 GiB allocated in private pools (e.g., CUDA Graphs), and 19.41 MiB is reserved by "
+    "PyTorch but unallocated."
+)
+HIP = (
+    "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 MiB. GPU 0 has a total "
+    "capacity of 255.98 GiB of which 244.65 GiB is free. 1.05 GiB allowed; Of the allocated "
+    "memory 1017.01 MiB is allocated by PyTorch, with 17.00 MiB allocated in private pools "
+    "(e.g., HIP Graphs), and 54.99 MiB is reserved by PyTorch but unallocated."
+)
+NPU = (
+    "RuntimeError: NPU out of memory. Tried to allocate 5.03 GiB (NPU 3; 60.96 GiB total "
+    "capacity; 49.47 GiB already allocated; 49.47 GiB current active; 1.32 GiB free; 57.55 GiB "
+    "reserved in total by PyTorch) If reserved memory is >> allocated memory try setting "
+    "max_split_size_mb to avoid fragmentation."
+)
+MPS = (
+    "RuntimeError: MPS backend out of memory (MPS allocated: 10.95 GB, other allocations: "
+    "7.10 GB, max allowed: 18.13 GB). Tried to allocate 500.00 MB on private pool."
+)
+CPU = (
+    "RuntimeError: [enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't "
+    "allocate memory: you tried to allocate 274877906944 bytes. Error code 12"
+)
+BARE = "RuntimeError: CUDA error: out of memory"
+XLA = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes."
+
+
+def gib(value: float) -> int:
+    return int(value * 100 + 0.5) * GIB // 100
+
+
+def mib(value: float) -> int:
+    return int(value * 100 + 0.5) * MIB // 100
+
+
+CASES = {
+    PYTORCH_1_1: Message(
+        backend="CUDA",
+        tried=mib(12.5),
+        unit=MIB // 100,
+        device_index=0,
+        capacity=gib(10.92),
+        free=gib(9.28),
+        allocated=mib(8.57),
+        reserved=mib(8.57) + mib(4.68),
+    ),
+    PYTORCH_1_9: Message(
+        backend="CUDA",
+        tried=gib(10.73),
+        unit=GIB // 100,
+        device_index=2,
+        capacity=gib(8),
+        free=0,
+        allocated=gib(17.2),
+        reserved=gib(19.15),
+    ),
+    PYTORCH_2_1: Message(
+        backend="CUDA",
+        tried=gib(3),
+        unit=GIB // 100,
+        device_index=0,
+        capacity=gib(23.65),
+        free=gib(1.66),
+        allocated=gib(12.09),
+        reserved=gib(12.09) + gib(4.84),
+        process=gib(20.81),
+    ),
+    PYTORCH_2_5: Message(
+        backend="CUDA",
+        tried=mib(100),
+        unit=MIB // 100,
+        device_index=1,
+        capacity=gib(31.37),
+        free=mib(15.88),
+        allocated=gib(28.74),
+        reserved=gib(28.74) + mib(19.41),
+        process=gib(29.8),
+        others=gib(1) + mib(512),
+        pools=gib(2),
+    ),
+    HIP: Message(
+        backend="HIP",
+        tried=mib(2),
+        unit=MIB // 100,
+        device_index=0,
+        capacity=gib(255.98),
+        free=gib(244.65),
+        allocated=mib(1017.01),
+        reserved=mib(1017.01) + mib(54.99),
+        pools=mib(17),
+        allowed=gib(1.05),
+    ),
+    NPU: Message(
+        backend="NPU",
+        tried=gib(5.03),
+        unit=GIB // 100,
+        device_index=3,
+        capacity=gib(60.96),
+        free=gib(1.32),
+        allocated=gib(49.47),
+        reserved=gib(57.55),
+    ),
+    MPS: Message(
+        backend="MPS",
+        tried=mib(500),
+        unit=MIB // 100,
+        allocated=gib(10.95),
+        reserved=gib(10.95),
+        process=gib(10.95) + gib(7.1),
+        allowed=gib(18.13),
+    ),
+    CPU: Message(backend="CPU", tried=274877906944),
+    BARE: Message(backend="CUDA"),
+    XLA: Message(backend="XLA", tried=17179869184),
+}
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_a_wording_is_read(text: str) -> None:
+    ((start, message),) = find_messages(text)
+    assert message == CASES[text]
+    assert text[start:].split()[0] in text
+
+
+def test_messages_of_one_log_do_not_run_into_each_other() -> None:
+    found = find_messages("\n".join(CASES))
+    assert [message for _, message in found] == list(CASES.values())
+
+
+def test_the_figures_of_a_message_say_what_lies_outside() -> None:
+    ((_, message),) = find_messages(PYTORCH_2_5)
+    assert message.unallocated == mib(19.41)
+    assert message.beyond == gib(29.8) - gib(28.74) - mib(19.41)
+
+
+@given(st.text(max_size=400))
+def test_no_text_is_more_than_it_can_take(text: str) -> None:
+    assert all(
+        message.backend == "CUDA" for _, message in find_messages(f"CUDA out of memory.{text}")
+    )
