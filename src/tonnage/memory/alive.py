@@ -44,8 +44,7 @@ class Pieces:
 
     def without_one(self, held: Held) -> Number:
         """Once the backward pass that follows has gone through the chunk."""
-        assert held.back is not None
-        return self.backward(held) - self.kept[held.back] + self.late[held.back]
+        return self.backward(held) - self._freed(held)
 
     def others(self, held: Held) -> Number:
         """The same, without what the embedding keeps of the micro-batch at work."""
@@ -54,8 +53,12 @@ class Pieces:
 
     def leaving(self, held: Held) -> Number:
         """Once the backward pass that follows has reached the embedding."""
+        return self.bytes(held) - self._freed(held) - self.entry
+
+    def _freed(self, held: Held) -> Number:
+        """What the backward pass that follows frees of its chunk's layers."""
         assert held.back is not None
-        return self.bytes(held) - self.kept[held.back] + self.late[held.back] - self.entry
+        return self.kept[held.back] - (self.late[held.back] if held.puts_off else 0)
 
 
 def pieces(setting: Setting, ledger: StageLedger) -> Pieces:
@@ -115,7 +118,7 @@ def alive(setting: Setting, ledger: StageLedger) -> Alive:
         first=most(found.backward, back),
         head=most(found.bytes, [held for held in back if held.back == last]),
         second=most(found.without_one, back),
-        others=most(found.others, back),
+        others=most(found.others, [held for held in back if not held.puts_off]),
         late=most(found.bytes, [held for held in moments if held.made == "input"]),
         end=most(found.leaving, leaving),
         passes=moments[0].all,

@@ -91,7 +91,7 @@ class _Course:
 
     def __init__(self, setting: Setting, ledger: StageLedger, spans: Sequence[Span]) -> None:
         self.setting = setting
-        self.spans = spans
+        self.spans = _apart(spans)
         self.pieces = pieces(setting, ledger)
         self.placed = placing(setting, ledger)
         self.filled = parts(setting, ledger, True)
@@ -175,6 +175,17 @@ class _Course:
             yield made.last_layer("last layer's backward", found.others(before), grown.bottom)
         if step.chunk == 0:
             yield made.embedding_backward(found.leaving(before))
+
+
+def _apart(spans: Sequence[Span]) -> list[Span]:
+    """Passes that run side by side, drawn one after the other."""
+    found = list(spans)
+    for index, span in enumerate(spans):
+        if span.step.paired:
+            middle = (span.start + span.end) / 2
+            found[index] = dataclasses.replace(span, end=middle)
+            found[index + 1] = dataclasses.replace(spans[index + 1], start=middle)
+    return found
 
 
 def _named(instant: Instant, when: str) -> Instant:

@@ -21,6 +21,7 @@ class Held:
         made: the pass that has just been made.
         chunk: the chunk that it went through.
         back: the chunk of the pass that follows, where that goes backward.
+        puts_off: whether that pass leaves the weights' gradients for later.
     """
 
     kept: tuple[Number, ...]
@@ -28,6 +29,7 @@ class Held:
     made: Way
     chunk: int
     back: int | None
+    puts_off: bool = False
 
     @property
     def all(self) -> Number:
@@ -57,16 +59,19 @@ def fullest(plan: Plan, stage: int, microbatches: Number) -> tuple[Held, ...]:
     if plan.schedule == "gpipe":
         return (_after_forward(microbatches),)
     if plan.schedule == "interleaved":
+        if isinstance(microbatches, int) and microbatches % group(plan):
+            # A shorter last group puts both ways out of step.
+            return tuple(_seen(plan, stage, microbatches))
         return tuple(_rounds(plan, stage, microbatches))
     if plan.schedule == "zero-bubble":
         waiting = minimum(stage, maximum(microbatches - (p - stage), 0))
         kept = minimum(p - stage, microbatches)
         late = minimum(stage + 1, microbatches)
         put_off = Held(kept=(kept - 1,), late=(late,), made="input", chunk=0, back=None)
-        return _after_forward(kept, waiting), put_off
+        return replace(_after_forward(kept, waiting), puts_off=True), put_off
     if chunks(plan) == 2:
         each = per_chunk(plan, microbatches)
-        return tuple(_at_most(each, held) for held in _seen(plan, stage))
+        return tuple(_at_most(each, held) for held in _seen(plan, stage, 64 * p))
     return (_after_forward(minimum(p - stage, microbatches)),)
 
 
@@ -108,16 +113,20 @@ def _rounds(plan: Plan, stage: int, microbatches: Number) -> Iterator[Held]:
         )
 
 
-def _seen(plan: Plan, stage: int) -> tuple[Held, ...]:
-    """What the order shows, without moments at which another holds more of everything."""
-    long = settled(plan, 64 * plan.pp)
-    found = dict.fromkeys(held for _, held in course(plan, stage, long))
-    return tuple(one for one in found if not any(_within(one, other) for other in found))
+def _seen(plan: Plan, stage: int, microbatches: int) -> list[Held]:
+    """What the order shows, without moments at which another holds more of everything.
+
+    The one with most activations comes first.
+    """
+    moments = course(plan, stage, settled(plan, microbatches))
+    found = dict.fromkeys(held for _, held in moments)
+    most = [one for one in found if not any(_within(one, other) for other in found)]
+    return sorted(most, key=lambda held: -sum(held.kept))
 
 
 def _within(one: Held, other: Held) -> bool:
     """Whether another moment of the same kind holds as much of everything, and more."""
-    kinds = [(each.made, each.chunk, each.back) for each in (one, other)]
+    kinds = [(each.made, each.chunk, each.back, each.puts_off) for each in (one, other)]
     pairs = zip((*one.kept, *one.late), (*other.kept, *other.late), strict=True)
     return kinds[0] == kinds[1] and one != other and all(a <= b for a, b in pairs)
 
@@ -145,6 +154,7 @@ def course(plan: Plan, stage: int, microbatches: int) -> Iterator[tuple[Pass, He
                 made=one.way,
                 chunk=one.chunk,
                 back=follows.chunk if back else None,
+                puts_off=back and follows.way == "input",
             ),
         )
 
