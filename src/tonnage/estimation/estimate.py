@@ -26,9 +26,11 @@ from tonnage.memory import StageMemory, outside, reserved_by_stage, stage_memory
 from tonnage.memory.outside import RESERVED_SHARE, RESERVED_SHARE_WORST
 from tonnage.mesh import Mesh
 from tonnage.plan import Plan, Resolved, Setting, resolve
+from tonnage.plan.schedule import OVERLAPPED, SPLITS
 from tonnage.quantity import BytesOrFraction
 from tonnage.timing import STATED, Efficiency, StepTime, interval, step_time, sustained_flops
 from tonnage.timing.clocks import Costs
+from tonnage.timing.constants import EXPERT_HIDDEN
 
 SECONDS_PER_DAY = 86_400.0
 
@@ -296,10 +298,28 @@ def _assumptions(resolved: Resolved, cluster: Cluster, limits: Limits) -> tuple[
         notes.append(
             "a later step: optimizer states exist (the first step has none before its end)"
         )
+    notes += _schedule_notes(setting)
     context = setting.architecture.max_positions
     if context is not None and setting.seq > context:
         notes.append(f"seq {setting.seq} is beyond the context of {context} that the config names")
     return tuple(notes)
+
+
+def _schedule_notes(setting: Setting) -> list[str]:
+    """What is taken for granted of schedules that put weights' gradients off."""
+    schedule = setting.plan.schedule
+    if schedule not in SPLITS or setting.plan.pp == 1:
+        return []
+    notes = [
+        f"{schedule} puts off the weights' gradients of the layers' products; the embedding, the "
+        "head and the norms make theirs at once"
+    ]
+    if schedule in OVERLAPPED and setting.architecture.is_moe:
+        notes.append(
+            f"{schedule} hides {EXPERT_HIDDEN:.0%} of the experts' exchange, in the passes that "
+            "run alone too"
+        )
+    return notes
 
 
 _TIME_ONLY = {
@@ -321,6 +341,8 @@ def _not_modelled(resolved: Resolved) -> tuple[str, ...]:
         "stragglers and failures",
     ]
     missing += [text for name, text in _TIME_ONLY.items() if getattr(resolved.plan, name)]
+    if resolved.setting.plan.schedule == "dualpipe":
+        missing.append("the sum of gradients over DualPipe's two copies of the model")
     if resolved.setting.plan.offload_parameters:
         missing.append("the time of copies to and from host memory, and of a step there")
     if architecture.vision is not None:

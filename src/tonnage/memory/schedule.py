@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import zip_longest
 
-from tonnage.algebra import Number, is_array, maximum, minimum, total
+from tonnage.algebra import Number, is_array, is_symbol, maximum, minimum, total, where
 from tonnage.plan import Plan
 from tonnage.plan.schedule import Pass, Way, chunks, group, order, per_chunk, settled
 
@@ -59,10 +60,13 @@ def fullest(plan: Plan, stage: int, microbatches: Number) -> tuple[Held, ...]:
     if plan.schedule == "gpipe":
         return (_after_forward(microbatches),)
     if plan.schedule == "interleaved":
-        if isinstance(microbatches, int) and microbatches % group(plan):
+        uneven = plan.microbatch_group is not None and isinstance(microbatches, int)
+        if uneven and microbatches % group(plan):
             # A shorter last group puts both ways out of step.
             return tuple(_seen(plan, stage, microbatches))
-        return tuple(_rounds(plan, stage, microbatches))
+        if _at_least(microbatches, ROUNDS * group(plan)):
+            return _long_rounds(p, plan.vpp, group(plan), stage)
+        return tuple(_rounds(p, plan.vpp, group(plan), stage, microbatches))
     if plan.schedule == "zero-bubble":
         waiting = minimum(stage, maximum(microbatches - (p - stage), 0))
         kept = minimum(p - stage, microbatches)
@@ -80,18 +84,35 @@ def _after_forward(kept: Number, late: Number = 0) -> Held:
     return Held(kept=(kept,), late=(late,), made="forward", chunk=0, back=0)
 
 
-def _rounds(plan: Plan, stage: int, microbatches: Number) -> Iterator[Held]:
+ROUNDS = 3
+"""Rounds of interleaving in which a step has shown all of its moments."""
+
+
+@lru_cache(maxsize=1024)
+def _long_rounds(p: int, v: int, g: int, stage: int) -> tuple[Held, ...]:
+    """The moments of a step that is long enough to show them all."""
+    return tuple(_rounds(p, v, g, stage, ROUNDS * g))
+
+
+def _at_least(microbatches: Number, count: int) -> bool:
+    """Whether a step, or every step of a column, has so many micro-batches."""
+    if is_symbol(microbatches):
+        return False
+    enough = microbatches >= count
+    return bool(enough.all()) if is_array(enough) else bool(enough)
+
+
+def _rounds(p: int, v: int, g: int, stage: int, microbatches: Number) -> Iterator[Held]:
     """Interleaving: at the end of warm-up, and whenever either way comes to another chunk.
 
     In between, a micro-batch of one chunk takes the place of one of another.
     """
-    v, g = plan.vpp, group(plan)
-    warm_up = 2 * (plan.pp - stage - 1) + (v - 1) * g + 1
+    warm_up = 2 * (p - stage - 1) + (v - 1) * g + 1
 
     def made(passes: Number, turn: int) -> Number:
         """Passes through the chunk that has this turn in each round, among so many of a stage."""
         found: Number = 0
-        for round_number in range(3):
+        for round_number in range(ROUNDS):
             size = minimum(maximum(microbatches - round_number * g, 0), g)
             before = v * minimum(microbatches, round_number * g) + turn * size
             found = found + minimum(maximum(passes - before, 0), size)
@@ -100,12 +121,14 @@ def _rounds(plan: Plan, stage: int, microbatches: Number) -> Iterator[Held]:
     starts = (0, -warm_up % g)
     borders = {s + turn * g + d for turn in range(v + 1) for s in starts for d in (-1, 0, 1)}
     for turn in sorted(border for border in borders if 0 <= border <= v * g):
-        if turn and not is_array(microbatches) and warm_up + turn > microbatches * v:
-            return
         passes = minimum(warm_up + turn, microbatches * v)
-        back = minimum(turn, maximum(microbatches * v - warm_up, 0))
+        # Past the last forward pass less and less is held.
+        counts = [made(passes, c) - made(turn, v - 1 - c) for c in range(v)]
+        if turn:
+            there = warm_up + turn <= microbatches * v
+            counts = [where(there, count, 0) for count in counts]
         yield Held(
-            kept=tuple(made(passes, c) - made(back, v - 1 - c) for c in range(v)),
+            kept=tuple(counts),
             late=(0,) * v,
             made="forward",
             chunk=(warm_up + turn - 1) // g % v,

@@ -27,6 +27,14 @@ WAYS = {"forward": "F", "backward": "B", "input": "B", "weight": "W"}
 EXPOSED, IDLE = "c", "."
 """Communication in the open, and a stage that has nothing to do."""
 
+MEANS = {
+    "F": "forward",
+    "B": "backward",
+    "W": "weights' gradients",
+    EXPOSED: "communication in the open",
+}
+"""What the letters of a schedule mean."""
+
 PASS_COLOURS = {"F": colour(0), "B": colour(2), "W": colour(5), EXPOSED: colour(1)}
 
 CATEGORY_COLOURS = {name: colour(index) for index, name in enumerate(CATEGORY_LETTERS)}

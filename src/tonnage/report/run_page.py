@@ -6,7 +6,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from tonnage.quantity import GIB, format_count, format_percent, format_seconds
-from tonnage.report.inks import CATEGORY_COLOURS, EXPOSED, PASS_COLOURS, WAYS
+from tonnage.report.inks import CATEGORY_COLOURS, MEANS, PASS_COLOURS
+from tonnage.report.lanes import lanes
 from tonnage.report.memory import gib, plan_line
 from tonnage.report.page import Page, graph_objects
 from tonnage.report.palette import colour
@@ -16,14 +17,7 @@ if TYPE_CHECKING:
     from tonnage.estimation.timeline import PipelinePart, TimelinePart
 
 MOST_SPANS = 20_000
-"""Passes that a page draws; a browser is slow with more."""
-
-_MEANS = {
-    "forward": "forward",
-    "backward": "backward",
-    "input": "input's gradient",
-    "weight": "weights' gradients",
-}
+"""Stretches of a schedule that a page draws; a browser is slow with more."""
 
 
 def run_page(answer: Estimate, run: RunTimeline) -> Page:
@@ -164,43 +158,26 @@ def _stages(page: Page, go: Any, answer: Estimate) -> None:
 
 def _schedule(page: Page, go: Any, pipeline: PipelinePart) -> None:
     page.heading(f"Schedule: {pipeline.schedule}")
+    placed = [(stage, each) for stage, lane in lanes(pipeline).items() for each in lane]
+    drawn = sorted(placed, key=lambda pair: pair[1].start)[:MOST_SPANS]
     figure = go.Figure()
-    spans = sorted(pipeline.spans, key=lambda span: span.start)[:MOST_SPANS]
-    exposed: list[tuple[int, float, float]] = []
-    for way, meaning in _MEANS.items():
-        chosen = [span for span in spans if span.way == way]
-        if not chosen:
-            continue
-        lengths = []
-        for span in chosen:
-            open_ = (span.end - span.start) * pipeline.exposed_share[span.stage]
-            open_ = 0.0 if way == "weight" else open_
-            lengths.append(span.end - span.start - open_)
-            if open_ > 0:
-                exposed.append((span.stage, span.end - open_, open_))
-        figure.add_trace(
-            go.Bar(
-                y=[span.stage for span in chosen],
-                base=[span.start for span in chosen],
-                x=lengths,
-                orientation="h",
-                name=meaning,
-                marker={"color": PASS_COLOURS[WAYS[way]], "line": {"width": 0.5, "color": "#fff"}},
-                text=[f"{span.microbatch}" for span in chosen],
-                hovertext=[f"{meaning} {span.microbatch}, chunk {span.chunk}" for span in chosen],
+    for letter, meaning in MEANS.items():
+        chosen = [(stage, each) for stage, each in drawn if each.letter == letter]
+        if chosen:
+            figure.add_trace(
+                go.Bar(
+                    y=[stage for stage, _ in chosen],
+                    base=[each.start for _, each in chosen],
+                    x=[each.end - each.start for _, each in chosen],
+                    orientation="h",
+                    name=meaning,
+                    marker={"color": PASS_COLOURS[letter], "line": {"width": 0.5, "color": "#fff"}},
+                    hovertext=[
+                        f"{meaning}, micro-batch {each.microbatch}, chunk {each.chunk}"
+                        for _, each in chosen
+                    ],
+                )
             )
-        )
-    if exposed:
-        figure.add_trace(
-            go.Bar(
-                y=[stage for stage, _, _ in exposed],
-                base=[start for _, start, _ in exposed],
-                x=[length for _, _, length in exposed],
-                orientation="h",
-                name="exposed communication",
-                marker_color=PASS_COLOURS[EXPOSED],
-            )
-        )
     figure.update_layout(barmode="overlay", bargap=0.15)
     figure.update_yaxes(title="stage", autorange="reversed", dtick=1)
     figure.update_xaxes(title="seconds")
@@ -210,11 +187,11 @@ def _schedule(page: Page, go: Any, pipeline: PipelinePart) -> None:
         f"What is white is idle: {format_percent(pipeline.idle)} of the passes drawn. All "
         f"{pipeline.microbatches} micro-batches take {format_seconds(pipeline.step_seconds)} pass "
         f"by pass, and {format_seconds(pipeline.form_seconds)} ({gap:+.1%}) by the closed form of "
-        "the estimate. Passes that run side by side lie on each other.",
+        "the estimate.",
         "note",
     )
-    if len(spans) < len(pipeline.spans):
-        page.text(f"The first {len(spans)} of {len(pipeline.spans)} passes are drawn.", "note")
+    if len(drawn) < len(placed):
+        page.text(f"The first {len(drawn)} of {len(placed)} stretches are drawn.", "note")
 
 
 def _seconds(page: Page, go: Any, answer: Estimate) -> None:
