@@ -31,7 +31,7 @@ MEANS = {
     "F": "forward",
     "B": "backward",
     "W": "weights' gradients",
-    EXPOSED: "communication in the open",
+    EXPOSED: "communication",
 }
 """What the letters of a schedule mean."""
 
