@@ -22,8 +22,6 @@ from tonnage.mesh import (
     launch,
     ranks,
     ranks_inside,
-    ring_link,
-    slowest_link,
 )
 
 H100 = Cluster.of(find_device("H100"), 64)
@@ -141,38 +139,11 @@ def test_ranks_inside_is_what_counting_gives_where_blocks_fill_domains(
             assert crosses(axis, domain) == (counted < axis.size)
 
 
-@pytest.mark.parametrize(
-    ("size", "stride", "bandwidth", "ring", "latency"),
-    [
-        (8, 1, SCALE_UP.bandwidth, SCALE_UP.bandwidth, SCALE_UP.latency),
-        (2, 4, SCALE_UP.bandwidth, SCALE_UP.bandwidth, SCALE_UP.latency),
-        (16, 1, NETWORK.bandwidth, 8 * NETWORK.bandwidth, NETWORK.latency),
-        (4, 4, NETWORK.bandwidth, 2 * NETWORK.bandwidth, NETWORK.latency),
-        (8, 8, NETWORK.bandwidth, NETWORK.bandwidth, NETWORK.latency),
-        # A group of one sends nothing and so crosses nothing, wherever its neighbours are.
-        (1, 64, SCALE_UP.bandwidth, SCALE_UP.bandwidth, SCALE_UP.latency),
-    ],
-)
-def test_links_of_a_group(
-    size: int, stride: int, bandwidth: float, ring: float, latency: float
-) -> None:
-    axis = Axis(name="dp", size=size, stride=stride)
-    assert slowest_link(axis, H100).bandwidth == bandwidth
-    assert slowest_link(axis, H100).latency == latency
-    assert ring_link(axis, H100).bandwidth == ring
-    assert ring_link(axis, H100).latency == latency
-
-
 def test_a_rack_of_72_keeps_a_wide_group_off_the_network() -> None:
     rack = Cluster.of(find_device("GB200"), 144)
     wide = Axis(name="ep", size=64, stride=1)
-    assert slowest_link(wide, rack).bandwidth == rack.scale_up.bandwidth
-    assert slowest_link(wide, H100).bandwidth == NETWORK.bandwidth
-
-
-def test_no_ring_is_faster_than_the_domain() -> None:
-    fast = H100.override(network=SCALE_UP)
-    assert ring_link(Axis(name="dp", size=16, stride=1), fast).bandwidth == SCALE_UP.bandwidth
+    assert not crosses(wide, rack.scale_up_domain)
+    assert crosses(wide, H100.scale_up_domain)
 
 
 def test_columns_are_scalars_one_by_one() -> None:
@@ -188,10 +159,6 @@ def test_columns_are_scalars_one_by_one() -> None:
         assert spread(column.size) == [axis.size for axis in scalars]
         assert spread(column.stride) == [axis.stride for axis in scalars]
         assert spread(ranks_inside(column, 8)) == [ranks_inside(axis, 8) for axis in scalars]
-        for link in (slowest_link, ring_link):
-            found = link(column, H100)
-            assert spread(found.bandwidth) == [link(axis, H100).bandwidth for axis in scalars]
-            assert spread(found.latency) == [link(axis, H100).latency for axis in scalars]
 
 
 def test_symbols_give_the_formula() -> None:
@@ -199,12 +166,11 @@ def test_symbols_give_the_formula() -> None:
     found = axes(tp=t, cp=c, dp=d, ep=2, etp=1)
     assert found["dp"].stride == t * c
     assert found["edp"].size == t * c * d / 2
-    link = ring_link(found["dp"], H100)
+    inside = ranks_inside(found["dp"], 8)
     for degrees in ((1, 1, 8), (8, 1, 8), (2, 2, 4), (8, 1, 1)):
         values = dict(zip((t, c, d), degrees, strict=True))
         axis = axes(tp=degrees[0], cp=degrees[1], dp=degrees[2])["dp"]
-        assert link.bandwidth.subs(values) == ring_link(axis, H100).bandwidth
-        assert link.latency.subs(values) == ring_link(axis, H100).latency
+        assert inside.subs(values) == ranks_inside(axis, 8)
 
 
 def test_an_axis_knows_its_span() -> None:

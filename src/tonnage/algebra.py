@@ -9,9 +9,10 @@ symbol if somebody has already imported them.
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias
@@ -131,8 +132,14 @@ def total(values: Iterable[Number]) -> Number:
     """The sum, by plain addition (``sum`` with a name that reads well beside ``maximum``)."""
     result: Number = 0
     for value in values:
-        result = result + value
+        if not _is_nothing(value):
+            result = value if _is_nothing(result) else result + value
     return result
+
+
+def _is_nothing(value: Number) -> bool:
+    """Whether the value is the plain number 0, which in columns is work all the same."""
+    return type(value) is int and value == 0
 
 
 def largest(values: Iterable[Number]) -> Number:
@@ -141,6 +148,30 @@ def largest(values: Iterable[Number]) -> Number:
     for value in values:
         result = maximum(result, value)
     return result
+
+
+def smallest(values: Iterable[Number]) -> Number:
+    """The smallest of several; there must be one."""
+    return functools.reduce(minimum, values)
+
+
+def by_distinct(function: Callable[..., Number], *values: Number) -> Number:
+    """``function(*values)``, worked out once for each distinct row where there are columns.
+
+    For what is costly and takes few different values in a column of many plans.
+    """
+    if not any(map(is_array, values)):
+        return function(*values)
+    import numpy as np
+
+    code: Number = 0
+    for column in filter(is_array, values):
+        found, mark = np.unique(column, return_inverse=True)
+        # Marked anew after each column, so that the code stays below its square.
+        code = np.unique(code * len(found) + mark, return_inverse=True)[1]
+    first, place = np.unique(code, return_index=True, return_inverse=True)[1:]
+    rows = [value[first] if is_array(value) else value for value in values]
+    return np.broadcast_to(function(*rows), len(first))[place]
 
 
 def next_power_of_two(value: Number) -> Number:

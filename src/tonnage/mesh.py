@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 
-from tonnage.algebra import Number, exact_div, maximum, minimum, where
+from tonnage.algebra import Number, exact_div, maximum, minimum
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.link import Link
 from tonnage.errors import InputError
@@ -46,19 +46,6 @@ class Axis:
     def span(self) -> Number:
         """Ranks of the block in which a group lies, other groups' ranks among them."""
         return self.size * self.stride
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupLink:
-    """What the ranks of a group send through, one rank's share of it.
-
-    Attributes:
-        bandwidth: bytes per second in one direction.
-        latency: seconds of one hop.
-    """
-
-    bandwidth: Number
-    latency: Number
 
 
 def axes(
@@ -103,37 +90,6 @@ def ranks_inside(axis: Axis, domain: Number) -> Number:
 def crosses(axis: Axis, domain: Number) -> Number:
     """Whether a group has ranks in several scale-up domains; a group of one has not."""
     return ranks_inside(axis, domain) < axis.size
-
-
-def slowest_link(axis: Axis, cluster: Cluster) -> GroupLink:
-    """The slowest link that a group crosses, as one rank sees it.
-
-    For traffic between two ranks (a pipeline's sends) and for the part of an
-    all-to-all that leaves the domain. A collective over a ring has `ring_link`.
-    """
-    outside = crosses(axis, cluster.scale_up_domain)
-    return GroupLink(
-        bandwidth=where(outside, cluster.network.bandwidth, cluster.scale_up.bandwidth),
-        latency=where(outside, cluster.network.latency, cluster.scale_up.latency),
-    )
-
-
-def ring_link(axis: Axis, cluster: Cluster) -> GroupLink:
-    """What limits a ring over a group, as one rank sees it.
-
-    A ring enters and leaves a domain once. With ``m`` ranks of the group inside, as many
-    rings run at once, each through another rank's port of the network, so a rank's bytes
-    pass at ``m`` ports' rate, though never faster than inside the domain. This is what
-    NCCL does with a port for each GPU: two nodes of 8 H100s reach 8 * 50 GB/s and not 50.
-    """
-    domain = cluster.scale_up_domain
-    inside, outside = cluster.scale_up, cluster.network
-    ports = ranks_inside(axis, domain) * outside.bandwidth
-    crossing = crosses(axis, domain)
-    return GroupLink(
-        bandwidth=where(crossing, minimum(inside.bandwidth, ports), inside.bandwidth),
-        latency=where(crossing, maximum(inside.latency, outside.latency), inside.latency),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,8 +291,8 @@ def group_link(members: range, cluster: Cluster) -> Link | None:
 def axis_link(axis: Axis, cluster: Cluster) -> Link | None:
     """The slowest link that any group along an axis must cross, counted group by group.
 
-    Unlike `slowest_link`, which takes domains to hold whole blocks, this sees a group of
-    six that straddles two nodes of eight. Of blocks only as many are looked at as differ
+    Unlike `crosses`, which takes domains to hold whole blocks, this sees a group of six that
+    straddles two nodes of eight. Of blocks only as many are looked at as differ
     in where they start inside a domain.
     """
     size, stride, domain = int(axis.size), int(axis.stride), cluster.scale_up_domain

@@ -119,6 +119,8 @@ def runs(draw: st.DrawFn) -> Run:
     degree = {axis: pick(1, 2, 4) if axis in runtime.axes else 1 for axis in ("tp", "pp", "cp")}
     if _windowed(architecture):
         degree["cp"] = 1
+    if architecture.is_moe and "sp" not in runtime.axes:
+        degree["tp"] = 1  # experts beside tensor parallelism need sequence parallelism
     ranks = degree["tp"] * degree["pp"] * degree["cp"]
     dp = pick(*[n for n in (1, 2, 3, 4) if ranks * n <= 8 or ranks * n % 8 == 0])
     plan: dict[str, Any] = {**degree, "dp": dp, "runtime": runtime.name}
@@ -130,7 +132,7 @@ def runs(draw: st.DrawFn) -> Run:
         plan["sp"] = degree["tp"] > 1
         plan.update(ep=ep, etp=etp, moe_imbalance=pick(1.0, 1.5), moe_capacity_factor=None)
     elif degree["tp"] > 1:
-        plan["sp"] = pick(None, True, False)
+        plan["sp"] = pick(None, False, "sp" in runtime.axes)
     if "vpp" in runtime.axes and degree["pp"] > 1:
         plan["vpp"] = pick(1, 2)
     plan["zero"] = pick(*runtime.zero_stages)

@@ -123,7 +123,7 @@ def split_closed(plan: Plan, works: list[Work], m: int) -> float:
         [w.all for w in works],
         m,
         [w.forward for w in works],
-        [w.weight for w in works],
+        weight_seconds=[w.weight for w in works],
     )
     return float(time.busy + time.bubble)
 
@@ -216,3 +216,29 @@ def test_a_wider_group_has_the_same_bubble(p: int, v: int, wider: int, rounds: i
 def test_sends_lengthen_the_step() -> None:
     plan = plan_of("1f1b", 4)
     assert replayed(plan, [3.0] * 4, 8, send=0.1) > replayed(plan, [3.0] * 4, 8)
+
+
+@given(
+    schedule=st.sampled_from(("1f1b", "gpipe", "zero-bubble", "zbv", "dualpipev")),
+    runs=st.lists(
+        st.tuples(st.integers(1, 4), st.floats(0.5, 4.0), st.floats(0.2, 0.5)),
+        min_size=1,
+        max_size=5,
+    ),
+    more=st.integers(0, 12),
+)
+def test_runs_of_equal_stages_count_as_if_listed(
+    schedule: str, runs: list[tuple[int, float, float]], more: int
+) -> None:
+    counts = [count for count, _, _ in runs]
+    every = [(work, work * share) for count, work, share in runs for _ in range(count)]
+    plan, m = split_plan(schedule, len(every)), 2 * len(every) + more
+
+    def time(stages: list[tuple[float, float]], counts: list[int] | None) -> float:
+        works, ahead = [work for work, _ in stages], [forward for _, forward in stages]
+        late = [work / 5 for work in works]
+        found = pipeline_time(plan, works, m, ahead, counts, weight_seconds=late)
+        return float(found.busy + found.bubble)
+
+    short = [(work, work * share) for _, work, share in runs]
+    assert time(short, counts) == pytest.approx(time(every, None), rel=1e-12)

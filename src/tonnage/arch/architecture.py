@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 
 from tonnage.arch.feed_forward import MoE
 from tonnage.arch.layer import Layer
@@ -99,7 +100,7 @@ class Architecture:
         mixers = (layer.mixer for layer in self.layers)
         return any(getattr(mixer, "indexer", None) is not None for mixer in mixers)
 
-    @property
+    @cached_property
     def is_moe(self) -> bool:
         """Whether any layer routes tokens to experts."""
         return any(isinstance(layer.mlp, MoE) for layer in self.layers)

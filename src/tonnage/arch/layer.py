@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TypeAlias
 
 from tonnage.arch.feed_forward import FeedForward
@@ -50,3 +51,11 @@ class Layer:
     layer_scale: bool = False
     streams: int = 0
     per_layer_input: int | None = None
+
+    def __hash__(self) -> int:
+        """That of its fields; layers are counted and looked up often, so it is kept."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, field.name) for field in fields(self)))

@@ -34,6 +34,13 @@ VERBS = {
         "Every blank of the plan is filled in, and the answer says with what. Exit code 3 means "
         "that the run does not fit; the answer is printed all the same.",
     ),
+    "plan": (
+        "tonnage.cli.plan:plan",
+        "Find the plan to launch: the fastest, the cheapest, on the fewest GPUs.\n\n"
+        "Every legal plan is weighed, or excluded by a bound that proves it worse. A knob that is "
+        "given is kept to, as a value or a list (--tp 1,2,4,8). Exit code 3 means that nothing "
+        "fits; the nearest plan is printed all the same.",
+    ),
     "dryrun": (
         "tonnage.cli.dryrun:dryrun",
         "Run one training step on fake tensors with PyTorch, and hold the ledger to it.\n\n"

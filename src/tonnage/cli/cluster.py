@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,6 +66,21 @@ class ClusterFlags:
         return cluster.override(
             scale_up=self._link("scale_up", cluster.scale_up),
             network=self._link("network", cluster.network),
+        )
+
+    def read_all(self) -> tuple[Cluster, ...]:
+        """The clusters that a list of ``--gpus`` stands for (``8..64xH100,64xB200``).
+
+        Raises:
+            InputError: as `read`.
+        """
+        if self.gpus is None or not ("," in self.gpus or ".." in self.gpus):
+            return (self.read(),)
+        from tonnage.cluster import parse_clusters
+
+        return tuple(
+            dataclasses.replace(self, gpus=f"{each.gpus}x{each.device.name}").read()
+            for each in parse_clusters(self.gpus, field="gpus")
         )
 
     def _whole(self) -> Cluster:

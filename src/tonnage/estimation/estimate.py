@@ -31,6 +31,7 @@ from tonnage.quantity import BytesOrFraction
 from tonnage.timing import STATED, Efficiency, StepTime, interval, step_time, sustained_flops
 from tonnage.timing.clocks import Costs
 from tonnage.timing.constants import EXPERT_HIDDEN
+from tonnage.timing.stage import stage_traffic
 
 SECONDS_PER_DAY = 86_400.0
 
@@ -89,7 +90,7 @@ def estimate(
         memory=memory,
         flops=flops,
         step=step,
-        communication=_communication(timed),
+        communication=_communication(resolved.setting, ledgers, timed),
         assumptions=(*resolved.assumptions, *_assumptions(resolved, cluster, limits)),
         not_modelled=_not_modelled(resolved),
         run=_run(step, cluster, limits),
@@ -111,7 +112,7 @@ def _memory(
 ) -> MemoryPart:
     setting = resolved.setting
     beyond = outside(setting, cluster.device)
-    capacity = _capacity(cluster, limits)
+    capacity = usable_bytes(cluster, limits)
     found = [stage_memory(setting, ledger) for ledger in ledgers]
     reserved = reserved_by_stage(
         setting,
@@ -170,7 +171,12 @@ def _stage(
     )
 
 
-def _capacity(cluster: Cluster, limits: Limits) -> int:
+def usable_bytes(cluster: Cluster, limits: Limits) -> int:
+    """What a run may use of one device: what the driver reports, less limit and margin.
+
+    Raises:
+        InputError: the margin leaves nothing.
+    """
     usable = cluster.device.usable_bytes
     if limits.memory_limit is not None:
         usable = min(usable, limits.memory_limit)
@@ -228,12 +234,14 @@ def _step(
     )
 
 
-def _communication(timed: StepTime) -> tuple[CommunicationPart, ...]:
+def _communication(
+    setting: Setting, ledgers: tuple[StageLedger, ...], timed: StepTime
+) -> tuple[CommunicationPart, ...]:
     """The busiest stage of each kind and axis."""
     found: dict[tuple[str, str, int], tuple[Number, Number]] = {}
-    for stage in timed.stages:
+    for ledger, stage in zip(ledgers, timed.stages, strict=True):
         sums: dict[tuple[str, str, int], tuple[Number, Number]] = {}
-        for item in (*stage.traffic, *stage.replicas):
+        for item in (*stage_traffic(setting, ledger), *stage.replicas):
             if int(item.axis.size) == 1 or item.bytes == 0:
                 continue
             key = (str(item.collective.kind), item.axis.name, int(item.axis.size))

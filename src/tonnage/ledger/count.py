@@ -99,7 +99,7 @@ def parameters(architecture: Architecture) -> ParameterCount:
         parts["norms"] += architecture.hidden * (rule.weight + rule.bias)
     parts["embedding"] = _numel(weights_of(ledger.embedding))
     parts["head"] = _numel(weights_of(ledger.head))
-    parts["vision"] = _numel(ledger.vision)
+    parts["vision"] = _numel(weights_of(ledger.vision))
     names = ("embedding", "attention", "mlp", "experts", "router", "norms", "connections")
     return ParameterCount(
         total=parts.total(),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tonnage.algebra import Number
+from tonnage.algebra import Number, total
 from tonnage.dtype import dtype
 from tonnage.ledger.model import StageLedger
 from tonnage.ledger.operation import Collective
+from tonnage.ledger.piece import trained_numel, weight_sums, whole_numel
 from tonnage.plan import Setting
 
 AXES = {"dense": "dp_cp", "expert": "edp"}
@@ -31,11 +32,11 @@ def data_parallel_collectives(
     """
     exchanges: list[tuple[Collective, Number]] = []
     for group, axis in AXES.items():
-        trained = _numel(ledger, group, trains=True)
+        trained = _numel(setting, ledger, group, trains=True)
         gradient = dtype(setting.precision.reduction).storage(trained)
         # Stage 3 moves what the products read, the others what is stored.
         moved = setting.precision.compute if setting.zero >= 2 else setting.precision.weights
-        every = _numel(ledger, group, trains=setting.zero < 3)
+        every = _numel(setting, ledger, group, trains=setting.zero < 3)
         gathered = dtype(moved).storage(every)
         exchanges.extend(_exchange(setting, axis, gradient, gathered))
     return tuple(exchanges)
@@ -61,9 +62,11 @@ def _exchange(
     return exchanges
 
 
-def _numel(ledger: StageLedger, group: str, *, trains: bool) -> Number:
-    count: Number = 0
-    for weight, times in ledger.weights():
-        if weight.group == group and (weight.trains or not trains):
-            count = count + times * weight.numel
-    return count
+def _numel(setting: Setting, ledger: StageLedger, group: str, *, trains: bool) -> Number:
+    size = trained_numel if trains else whole_numel
+    return total(
+        times * numel
+        for piece, times in ledger.pieces()
+        for (owner, _), numel in weight_sums(setting, piece, size).items()
+        if owner == group
+    )

@@ -34,6 +34,7 @@ from tonnage.ledger.mlp import mlp
 from tonnage.ledger.moe import moe
 from tonnage.ledger.operation import Operation, Operations, Tensor, Weight, renamed, union_bytes
 from tonnage.ledger.per_layer import per_layer_input
+from tonnage.ledger.piece import by_piece
 from tonnage.ledger.selective import OUTPUTS, keeps_output, kept_outputs
 from tonnage.ledger.short_convolution import short_convolution
 from tonnage.plan import Setting
@@ -229,6 +230,7 @@ def saved_tensors(
     return tuple(kept.values())
 
 
+@by_piece()
 def saved_bytes(setting: Setting, operations: Operations) -> Number:
     """Bytes that one layer keeps for backward, under the plan's selective recomputation."""
     return union_bytes(saved_tensors(operations, recomputed_modules(setting)))

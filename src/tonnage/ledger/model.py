@@ -10,7 +10,7 @@ from tonnage.ledger.embedding import embedding
 from tonnage.ledger.head import head
 from tonnage.ledger.layer import layer_operations
 from tonnage.ledger.operation import Operations, Weight, weights_of
-from tonnage.ledger.vision import vision_weights
+from tonnage.ledger.vision import vision
 from tonnage.plan import PRECISIONS, Plan, Setting, Stage, optimizer
 from tonnage.runtime import Runtime
 
@@ -24,25 +24,24 @@ class StageLedger:
         layers: the operations of each distinct kind of layer.
         embedding: the operations before the first layer; empty elsewhere.
         head: the operations after the last layer; empty elsewhere.
-        vision: the weights of an image encoder; empty elsewhere.
+        vision: an image encoder, of which only the weights are known; empty elsewhere.
     """
 
     stage: Stage
     layers: dict[Layer, Operations]
     embedding: Operations
     head: Operations
-    vision: tuple[Weight, ...]
+    vision: Operations
+
+    def pieces(self) -> list[tuple[Operations, int]]:
+        """Each distinct piece that has weights, and how often the stage holds it."""
+        counts = self.stage.kinds()
+        held = [(operations, counts[layer]) for layer, operations in self.layers.items()]
+        return held + [(end, 1) for end in (self.embedding, self.head, self.vision) if end]
 
     def weights(self) -> list[tuple[Weight, int]]:
         """Each distinct weight and how often the stage holds it."""
-        counts = self.stage.kinds()
-        held = [
-            (weight, counts[layer])
-            for layer, operations in self.layers.items()
-            for weight in weights_of(operations)
-        ]
-        ends = (*weights_of(self.embedding), *weights_of(self.head), *self.vision)
-        return held + [(weight, 1) for weight in ends]
+        return [(weight, count) for piece, count in self.pieces() for weight in weights_of(piece)]
 
 
 def stage_ledgers(setting: Setting, stages: tuple[Stage, ...]) -> tuple[StageLedger, ...]:
@@ -56,7 +55,7 @@ def stage_ledgers(setting: Setting, stages: tuple[Stage, ...]) -> tuple[StageLed
             layers={layer: kinds[layer] for layer in stage.kinds()},
             embedding=embedding(setting)[0] if stage.embedding else (),
             head=head(setting, owns_tied_table=apart) if stage.head else (),
-            vision=vision_weights(setting, tower) if tower and stage.embedding else (),
+            vision=vision(setting, tower) if tower and stage.embedding else (),
         )
         for stage in stages
     )

@@ -6,12 +6,17 @@ import dataclasses
 
 from tonnage.arch import VisionTower
 from tonnage.ledger.layer import layer_operations
-from tonnage.ledger.operation import Weight, weights_of
+from tonnage.ledger.operation import Operation, Operations, Weight, weights_of
 from tonnage.plan import Setting
 
 
-def vision_weights(setting: Setting, tower: VisionTower) -> tuple[Weight, ...]:
-    """Every weight of the tower and of the projector behind it."""
+def vision(setting: Setting, tower: VisionTower) -> Operations:
+    """The tower and the projector behind it, as one operation that owns their weights."""
+    owner = Operation(name="vision", kind="elementwise", weights=_weights(setting, tower))
+    return (owner,)
+
+
+def _weights(setting: Setting, tower: VisionTower) -> tuple[Weight, ...]:
     patch = tower.frames * tower.channels * tower.patch_size**2
     singles = tower.positions + tower.patch_bias + tower.class_token
     norms = [rule for rule in (tower.first_norm, tower.final_norm) if rule is not None]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tonnage.algebra import Number, largest, maximum, total, where
+from tonnage.algebra import Number, largest, total, where
 from tonnage.arch import Layer
 from tonnage.ledger import Operations, StageLedger, Tensor, saved_bytes, saved_tensors
 from tonnage.ledger.layer import layer_input, recomputed_modules
 from tonnage.ledger.operation import union_bytes
+from tonnage.ledger.piece import by_piece
 from tonnage.ledger.selective import OUTPUTS
 from tonnage.memory.gradients import keeps_own_gradients
 from tonnage.memory.liveness import Walk, walk
@@ -57,16 +57,19 @@ def late_by_chunk(setting: Setting, ledger: StageLedger, chunk: tuple[Layer, ...
     """
     if setting.plan.schedule not in SPLITS:
         return 0
-    late = {layer: union_bytes(_for_weights(ops)) for layer, ops in ledger.layers.items()}
+    late = {layer: _for_weights(setting, ops) for layer, ops in ledger.layers.items()}
     return _sum(late, chunk)
 
 
-def _for_weights(operations: Operations) -> Iterator[Tensor]:
+@by_piece()
+def _for_weights(_: Setting, operations: Operations) -> Number:
+    """What products with weights that train read, and the gradients of what they write."""
+    kept: list[Tensor] = []
     for operation in operations:
         if operation.kind == "matmul" and any(weight.trains for weight in operation.weights):
-            yield from operation.saves
-            for tensor in operation.outputs:
-                yield tensor.cast(f"gradient of {tensor.name}", tensor.format)
+            kept += operation.saves
+            kept += [t.cast(f"gradient of {t.name}", t.format) for t in operation.outputs]
+    return union_bytes(kept)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,10 +95,7 @@ def transients(setting: Setting, ledger: StageLedger, *, gradients: bool = False
         ledger: the stage.
         gradients: whether the weight gradients of the layer at work are among them.
     """
-    plain = {
-        layer: walk(setting, ops, saved_by_layer(setting, ops), gradients=gradients)
-        for layer, ops in ledger.layers.items()
-    }
+    plain = {layer: _walked(setting, ops, gradients) for layer, ops in ledger.layers.items()}
     forward = largest(each.forward for each in plain.values())
     kept = {layer: saved_bytes(setting, ops) for layer, ops in ledger.layers.items()}
     if OUTPUTS in recomputed_modules(setting):
@@ -110,7 +110,9 @@ def transients(setting: Setting, ledger: StageLedger, *, gradients: bool = False
         _rebuilt(setting, ledger, plain, group) for group in _groups(setting, ledger)
     )
     return Transients(
-        forward=_without_saved(setting, ledger), backward=rebuilt - checkpoint, last=rebuilt
+        forward=largest(_without_saved(setting, ops) for ops in ledger.layers.values()),
+        backward=rebuilt - checkpoint,
+        last=rebuilt,
     )
 
 
@@ -123,23 +125,45 @@ def _from_outputs(
     setting: Setting, ledger: StageLedger, kept: dict[Layer, Number], gradients: bool
 ) -> Transients:
     """Where chosen outputs are kept, all the rest of a layer is rebuilt before its backward."""
-    entry = layer_input(setting)
-    forward = backward = last = 0
-    for layer, operations in ledger.layers.items():
-        stays = saved_by_layer(setting, operations)
-        needed = {t.name: t for t in (entry, *stays, *_all_saved(operations))}
-        walked = walk(setting, operations, needed.values(), gradients=gradients)
-        whole = union_bytes(needed.values()) + walked.backward
-        forward = maximum(forward, walk(setting, operations, stays).forward)
-        backward = maximum(backward, whole - kept[layer])
-        last = maximum(last, whole)
-    return Transients(forward=forward, backward=backward, last=last)
+    whole = {layer: _with_rest(setting, ops, gradients) for layer, ops in ledger.layers.items()}
+    return Transients(
+        forward=largest(_walked(setting, ops, False).forward for ops in ledger.layers.values()),
+        backward=largest(whole[layer] - kept[layer] for layer in whole),
+        last=largest(whole.values()),
+    )
 
 
-def _without_saved(setting: Setting, ledger: StageLedger) -> Number:
+@by_piece()
+def _walked(setting: Setting, operations: Operations, gradients: bool) -> Walk:
+    """A layer that keeps what the plan lets it keep, forward and back."""
+    return walk(setting, operations, saved_by_layer(setting, operations), gradients=gradients)
+
+
+@by_piece()
+def _with_rest(setting: Setting, operations: Operations, gradients: bool) -> Number:
+    """A layer's backward pass with all that it saves, its input and what it has kept."""
+    stays = saved_by_layer(setting, operations)
+    needed = {t.name: t for t in (layer_input(setting), *stays, *_all_saved(operations))}
+    walked = walk(setting, operations, needed.values(), gradients=gradients)
+    return union_bytes(needed.values()) + walked.backward
+
+
+@by_piece()
+def _without_saved(setting: Setting, operations: Operations) -> Number:
     """The most that a layer's forward pass holds when it keeps nothing but its input."""
-    entry = layer_input(setting)
-    return largest(walk(setting, ops, (entry,)).forward for ops in ledger.layers.values())
+    return walk(setting, operations, (layer_input(setting),)).forward
+
+
+@by_piece()
+def _with_input(setting: Setting, operations: Operations) -> Number:
+    """A layer's input and all that it saves."""
+    return union_bytes((layer_input(setting), *_all_saved(operations)))
+
+
+@by_piece()
+def saved_by(_: Setting, operations: Operations) -> Number:
+    """All that a piece saves, whatever is recomputed: what the embedding and the head keep."""
+    return union_bytes(_all_saved(operations))
 
 
 def backward_transients(setting: Setting, ledger: StageLedger) -> Transients:
@@ -173,10 +197,11 @@ def retained(setting: Setting, ledger: StageLedger) -> Number:
     return where(setting.shard > 1, held * layer_input(setting).bytes, 0)
 
 
-def held_by_frame(ledger: StageLedger) -> Number:
+@by_piece()
+def held_by_frame(_: Setting, head: Operations) -> Number:
     """What the model's frame refers to while it computes the loss, and the head does not keep."""
-    saved = {tensor.name for op in ledger.head for tensor in op.saves}
-    frames = [tensor for op in ledger.head for tensor in op.frames if tensor.name not in saved]
+    saved = {tensor.name for op in head for tensor in op.saves}
+    frames = [tensor for op in head for tensor in op.frames if tensor.name not in saved]
     return union_bytes(frames)
 
 
@@ -204,10 +229,7 @@ def _rebuilt(
     The input of each layer is among it: the group's as the checkpoint, the others because the
     layer before is asked for its output.
     """
-    entry = (layer_input(setting),)
-    kept = total(
-        count * union_bytes((*entry, *_all_saved(ledger.layers[layer]))) for layer, count in group
-    )
+    kept = total(count * _with_input(setting, ledger.layers[layer]) for layer, count in group)
     return kept + largest(plain[layer].backward for layer, _ in group)
 
 

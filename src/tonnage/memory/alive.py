@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tonnage.algebra import Number, largest, total
-from tonnage.ledger import Operations, StageLedger
+from tonnage.ledger import StageLedger
 from tonnage.ledger.operation import union_bytes
 from tonnage.ledger.shared import shared_tensors
-from tonnage.memory.activations import kept_by_chunk, late_by_chunk
+from tonnage.memory.activations import kept_by_chunk, late_by_chunk, saved_by
 from tonnage.memory.schedule import Held, fullest
 from tonnage.plan import Setting
 
@@ -67,9 +67,9 @@ def pieces(setting: Setting, ledger: StageLedger) -> Pieces:
     return Pieces(
         kept=tuple(kept_by_chunk(setting, ledger, chunk) for chunk in chunks),
         late=tuple(late_by_chunk(setting, ledger, chunk) for chunk in chunks),
-        entry=saved_by(ledger.embedding),
+        entry=saved_by(setting, ledger.embedding),
         shared=union_bytes(shared_tensors(setting)),
-        head=saved_by(ledger.head),
+        head=saved_by(setting, ledger.head),
     )
 
 
@@ -125,6 +125,6 @@ def alive(setting: Setting, ledger: StageLedger) -> Alive:
     )
 
 
-def saved_by(operations: Operations) -> Number:
-    """Bytes that some operations keep of one micro-batch."""
-    return union_bytes(tensor for op in operations for tensor in op.saves)
+def live_activations(setting: Setting, ledger: StageLedger) -> Number:
+    """Activations of all micro-batches that are alive at once on the stage."""
+    return alive(setting, ledger).forward

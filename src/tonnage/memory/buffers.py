@@ -6,7 +6,8 @@ from tonnage.algebra import Number, maximum, total, where
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger
 from tonnage.ledger.layer import layer_input
-from tonnage.ledger.operation import Tensor
+from tonnage.ledger.operation import Tensor, Weight
+from tonnage.ledger.piece import sum_of
 from tonnage.memory.schedule import live_per_chunk
 from tonnage.plan import Setting
 from tonnage.plan.schedule import SPLITS, sends
@@ -66,12 +67,14 @@ def gradient_buckets(setting: Setting, ledger: StageLedger) -> Number:
     """Buckets that gradients are copied into to be reduced, beside the gradients themselves."""
     held: Number = 0
     if setting.runtime.bucket_copy and setting.zero == 0:
-        recipe = setting.precision
-        size = dtype(recipe.weights if recipe.accumulation else recipe.gradients)
-        held = held + total(
-            count * size.storage(weight.numel)
-            for weight, count in ledger.weights()
-            if weight.trains
-        )
+        pieces = ledger.pieces()
+        held = total(count * sum_of(setting, piece, _bucket_bytes) for piece, count in pieces)
     fixed = setting.runtime.bucket_bytes if setting.zero else 0
     return where(setting.replicas > 1, held, 0) + fixed
+
+
+def _bucket_bytes(setting: Setting, weight: Weight) -> Number:
+    """The gradient of one weight as it is reduced."""
+    recipe = setting.precision
+    size = dtype(recipe.weights if recipe.accumulation else recipe.gradients)
+    return size.storage(weight.numel) if weight.trains else 0

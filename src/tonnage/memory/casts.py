@@ -5,6 +5,7 @@ from __future__ import annotations
 from tonnage.algebra import Number, total
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger, Weight
+from tonnage.ledger.piece import sum_of
 from tonnage.plan import Setting
 
 
@@ -18,7 +19,7 @@ def cached_casts(setting: Setting, ledger: StageLedger) -> Number:
     habits = setting.runtime
     if not habits.autocast or setting.gathers or setting.plan.recompute != "full":
         return 0
-    return total(count * _cast(setting, weight) for weight, count in ledger.weights())
+    return total(count * sum_of(setting, piece, _cast) for piece, count in ledger.pieces())
 
 
 def _cast(setting: Setting, weight: Weight) -> Number:

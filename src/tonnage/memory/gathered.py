@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tonnage.algebra import Number, largest, minimum, total, where
 from tonnage.dtype import dtype
-from tonnage.ledger import StageLedger, Weight, weights_of
+from tonnage.ledger import Operations, StageLedger, Weight
+from tonnage.ledger.piece import largest_weight, sum_of, trained_numel
 from tonnage.ledger.quantized import stored
 from tonnage.plan import Setting
 
@@ -68,46 +68,42 @@ def whole_bytes(setting: Setting, weight: Weight) -> Number:
 
 
 def _flat_units(setting: Setting, ledger: StageLedger) -> Gathered:
-    root = _whole(setting, _root(ledger))
-    unit = largest(_whole(setting, weights_of(ops)) for ops in ledger.layers.values())
+    root = _root(setting, ledger)
+    unit = largest(_whole(setting, ops) for ops in ledger.layers.values())
     ahead = 1 if setting.plan.recompute == "full" else 2
     return Gathered(layers=root + ahead * unit, loss=root, end=root)
 
 
 def _fully_sharded(setting: Setting, ledger: StageLedger) -> Gathered:
-    everything = total(n * whole_bytes(setting, w) for w, n in ledger.weights())
+    everything = total(n * _whole(setting, piece) for piece, n in ledger.pieces())
     wire = dtype(setting.precision.reduction)
-    layers = [weights_of(ops) for ops in ledger.layers.values()]
-    waiting = wire.storage(largest(_trained(unit) for unit in layers))
+    layers = ledger.layers.values()
+    waiting = wire.storage(largest(sum_of(setting, unit, trained_numel) for unit in layers))
     if setting.zero == 2 or keeps_stage_whole(setting):
         return Gathered(layers=everything + waiting, loss=everything, end=everything)
-    unit = largest(_whole(setting, weights) for weights in layers)
+    unit = largest(_whole(setting, piece) for piece in layers)
     if setting.runtime.root_unit:
-        root = _whole(setting, _root(ledger))
+        root = _root(setting, ledger)
         return Gathered(layers=root + 2 * unit + waiting, loss=root + unit, end=root + waiting)
-    ends = [weights_of(ledger.embedding), weights_of(ledger.head)]
-    end = largest(_whole(setting, weights) for weights in ends)
+    end = largest(_whole(setting, piece) for piece in (ledger.embedding, ledger.head))
     return Gathered(layers=2 * unit + waiting, loss=unit + end, end=end + waiting)
 
 
 def _partitioned(setting: Setting, ledger: StageLedger) -> Gathered:
     compute = dtype(setting.precision.compute)
-    everything = total(n * whole_bytes(setting, w) for w, n in ledger.weights())
-    table = largest(whole_bytes(setting, weight) for weight in _root(ledger))
+    everything = total(n * _whole(setting, piece) for piece, n in ledger.pieces())
+    ends = (ledger.embedding, ledger.head)
+    table = largest(largest_weight(setting, end, whole_bytes) for end in ends)
     alive = minimum(everything, compute.storage(setting.runtime.live_parameters) + table)
     return Gathered(layers=alive, loss=alive, end=alive)
 
 
-def _root(ledger: StageLedger) -> tuple[Weight, ...]:
-    return (*weights_of(ledger.embedding), *weights_of(ledger.head))
+def _root(setting: Setting, ledger: StageLedger) -> Number:
+    return _whole(setting, ledger.embedding) + _whole(setting, ledger.head)
 
 
-def _whole(setting: Setting, weights: Iterable[Weight]) -> Number:
-    return total(whole_bytes(setting, weight) for weight in weights)
-
-
-def _trained(weights: Iterable[Weight]) -> Number:
-    return total(weight.numel for weight in weights if weight.trains)
+def _whole(setting: Setting, piece: Operations) -> Number:
+    return sum_of(setting, piece, whole_bytes)
 
 
 _RULES = {

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, largest, total, where
+from tonnage.algebra import Number, total, where
 from tonnage.dtype import dtype
-from tonnage.ledger import StageLedger, Weight, weights_of
+from tonnage.ledger import Operations, StageLedger, Weight, weights_of
+from tonnage.ledger.piece import largest_weight, sum_of
 from tonnage.memory.gathered import keeps_stage_whole
-from tonnage.memory.states import copies, gradients
+from tonnage.memory.states import Pieces, copies, gradients
 from tonnage.plan import Setting
 
 
@@ -46,21 +46,22 @@ def appearing(setting: Setting, ledger: StageLedger, filled: Number) -> Appearin
             most activations.
     """
     if setting.plan.optimizer_in_backward:
-        largest_table = largest(made_bytes(setting, w) for w in weights_of(ledger.embedding))
+        largest_table = largest_weight(setting, ledger.embedding, made_bytes)
         return Appearing(early=0, top=0, later=0, bottom=0, end=largest_table)
-    weights = ledger.weights()
-    head, embedding = weights_of(ledger.head), weights_of(ledger.embedding)
-    first = weights_of(ledger.layers[ledger.stage.chunks[0][0]])
+    pieces = ledger.pieces()
+    head, embedding = ledger.head, ledger.embedding
+    # A stage of an end alone has no layer.
+    first = [(ledger.layers[layer], 1) for layer in ledger.stage.layers[:1]]
     late = _made(setting, head)
     if ledger.head and setting.architecture.tied_embeddings and not _owns_table(head):
         late = late + _made(setting, embedding)
-    everything = gradients(setting, weights)
-    ends = gradients(setting, _once((*head, *embedding)))
-    below = everything - gradients(setting, _once(first)) - ends
+    everything = gradients(setting, pieces)
+    ends = gradients(setting, [(head, 1), (embedding, 1)])
+    below = everything - gradients(setting, first) - ends
     whole = late + _made(setting, embedding)
     joined = 2 if setting.gathers and setting.runtime.sharding == "flat-units" else 1
     again = setting.grad_acc > 1
-    kept = _between(setting, weights, everything)
+    kept = _between(setting, pieces, everything)
     flight = late if setting.gathers else 0
     return Appearing(
         early=where(filled, kept, 0),
@@ -83,23 +84,26 @@ def keeps_own_gradients(setting: Setting) -> Number:
     return setting.grad_acc <= 1
 
 
-def _between(setting: Setting, weights: list[tuple[Weight, int]], reduced: Number) -> Number:
+def _between(setting: Setting, pieces: Pieces, reduced: Number) -> Number:
     """What one micro-batch leaves for the next: whole gradients in the reduction's format."""
     if not (setting.gathers and _accumulates_whole(setting)):
         return reduced
-    if keeps_stage_whole(setting):
-        wire = dtype(setting.precision.reduction)
-        return total(count * wire.storage(w.numel) for w, count in weights if w.trains)
-    return total(count * _made(setting, (weight,)) for weight, count in weights)
+    size = _wire_bytes if keeps_stage_whole(setting) else made_bytes
+    return total(count * sum_of(setting, piece, size) for piece, count in pieces)
+
+
+def _wire_bytes(setting: Setting, weight: Weight) -> Number:
+    """The gradient of one weight in the reduction's format."""
+    return dtype(setting.precision.reduction).storage(weight.numel) if weight.trains else 0
 
 
 def _accumulates_whole(setting: Setting) -> bool:
     return setting.runtime.accumulates_whole or keeps_stage_whole(setting)
 
 
-def _made(setting: Setting, weights: Iterable[Weight]) -> Number:
+def _made(setting: Setting, piece: Operations) -> Number:
     """Gradients as backward makes them."""
-    return total(made_bytes(setting, weight) for weight in weights)
+    return sum_of(setting, piece, made_bytes)
 
 
 def made_bytes(setting: Setting, weight: Weight) -> Number:
@@ -112,9 +116,5 @@ def made_bytes(setting: Setting, weight: Weight) -> Number:
     return copies(setting, weight) * dtype(made).storage(weight.numel)
 
 
-def _owns_table(head: Iterable[Weight]) -> bool:
-    return any(weight.embedding for weight in head)
-
-
-def _once(weights: Iterable[Weight]) -> list[tuple[Weight, int]]:
-    return [(weight, 1) for weight in weights]
+def _owns_table(head: Operations) -> bool:
+    return any(weight.embedding for weight in weights_of(head))

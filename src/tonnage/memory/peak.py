@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from tonnage.algebra import Number, ceil_div, largest, total, where
 from tonnage.dtype import dtype
@@ -15,10 +16,10 @@ from tonnage.ledger import (
     logits_in_backward,
     loss_bytes,
     stranded_logits,
-    weights_of,
 )
 from tonnage.ledger.embedding import token_table
 from tonnage.ledger.operation import union_bytes
+from tonnage.ledger.piece import by_piece, largest_weight, sum_of
 from tonnage.memory.activations import (
     Transients,
     backward_transients,
@@ -61,7 +62,7 @@ class Instant:
     categories: dict[str, Number]
     stranded: Number = 0
 
-    @property
+    @cached_property
     def allocated(self) -> Number:
         """Bytes of all tensors at this instant."""
         return total(self.categories.values())
@@ -87,7 +88,7 @@ class StageMemory:
     @property
     def held(self) -> Number:
         """Bytes of tensors and of stranded blocks, at the instant where they are most."""
-        return largest(instant.allocated + instant.stranded for instant in self.instants)
+        return largest(total((instant.allocated, instant.stranded)) for instant in self.instants)
 
     @property
     def peak(self) -> Instant:
@@ -201,7 +202,7 @@ class Parts:
         return Moment(
             when="loss",
             gradients=gradients,
-            activations=activations + held_by_frame(self.ledger),
+            activations=activations + held_by_frame(self.setting, self.ledger.head),
             loss=losses * loss_bytes(self.setting) if head else 0,
             whole=self.whole.loss,
             temporaries=cached_casts(self.setting, self.ledger),
@@ -217,7 +218,7 @@ class Parts:
             activations=activations,
             loss=logits_in_backward(setting) if head else 0,
             whole=self.whole.loss,
-            temporaries=_scratch(head) + _head_pieces(setting, self.ledger),
+            temporaries=_scratch(setting, head) + _head_pieces(setting, self.ledger),
         )
 
     def backward(self, when: str, activations: Number, gradients: Number) -> Moment:
@@ -311,7 +312,8 @@ def grown_gradients(
     return Appearing(early=resting, top=resting, later=resting, bottom=whole, end=whole)
 
 
-def _scratch(operations: Operations) -> Number:
+@by_piece()
+def _scratch(_: Setting, operations: Operations) -> Number:
     """The most that backward kernels of some operations need for themselves."""
     return largest(union_bytes(operation.scratch_backward) for operation in operations)
 
@@ -324,7 +326,7 @@ def _head_pieces(setting: Setting, ledger: StageLedger) -> Number:
     """
     if not head_in_pieces(setting):
         return 0
-    whole = total(made_bytes(setting, weight) for weight in weights_of(ledger.head))
+    whole = sum_of(setting, ledger.head, made_bytes)
     return whole * (2 if setting.plan.optimizer_in_backward else 1)
 
 
@@ -353,20 +355,15 @@ def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Num
     if setting.plan.offload_parameters:
         return 0
     if setting.plan.optimizer_in_backward:
-        return largest(made_bytes(setting, weight) for weight, _ in ledger.weights())
+        pieces = ledger.pieces()
+        return largest(largest_weight(setting, piece, made_bytes) for piece, _ in pieces)
     if setting.runtime.optimizer_step == "foreach":
         lists = setting.runtime.step_lists
-        temporaries = lists * sharded(
-            setting, ledger.weights(), lambda w: _stepped_bytes(setting, w), setting.zero >= 1
-        )
+        temporaries = lists * sharded(setting, ledger.pieces(), _stepped_bytes, setting.zero >= 1)
     if recipe.master and recipe.gradients != recipe.master and not recipe.accumulation:
         # Narrow gradients are copied to the master's format for the step.
-        temporaries = temporaries + sharded(
-            setting,
-            ledger.weights(),
-            lambda w: w.numel * dtype(recipe.master or "fp32").bytes if w.trains else 0,
-            setting.zero >= 1,
-        )
+        copied = sharded(setting, ledger.pieces(), _widened_bytes, setting.zero >= 1)
+        temporaries = temporaries + copied
     if setting.runtime.step_copies and setting.zero == 1:
         # The shard is copied, too, before it is gathered.
         copies = setting.runtime.step_copies * held.parameters
@@ -380,3 +377,8 @@ def _stepped_bytes(setting: Setting, weight: Weight) -> Number:
     recipe = setting.precision
     each = weight.format or recipe.master or recipe.weights
     return dtype(each).storage(weight.numel) if weight.trains else 0
+
+
+def _widened_bytes(setting: Setting, weight: Weight) -> Number:
+    """The gradient of one weight in the master's format."""
+    return weight.numel * dtype(setting.precision.master or "fp32").bytes if weight.trains else 0

@@ -184,7 +184,9 @@ def course(plan: Plan, stage: int, microbatches: int) -> Iterator[tuple[Pass, He
 
 def live_per_chunk(plan: Plan, stage: int, microbatches: Number) -> tuple[Number, ...]:
     """Micro-batches whose activations each chunk of a stage holds at once when warm-up ends."""
-    return fullest(plan, stage, microbatches)[0].kept
+    kept = fullest(plan, stage, microbatches)[0].kept
+    # A column stays one where all of its plans hold the same.
+    return tuple(count + 0 * microbatches for count in kept) if is_array(microbatches) else kept
 
 
 def shortened(plan: Plan, stage: int, microbatches: int) -> tuple[Pass, ...]:

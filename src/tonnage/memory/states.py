@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tonnage.algebra import Number, ceil_div, total
 from tonnage.dtype import dtype
-from tonnage.ledger import StageLedger, Weight
+from tonnage.ledger import Operations, StageLedger, Weight
 from tonnage.ledger.optimizer import state_bytes
+from tonnage.ledger.piece import Size, sum_of, weight_sums
 from tonnage.ledger.quantized import stored
 from tonnage.plan import Setting
+
+Pieces: TypeAlias = Sequence[tuple[Operations, int]]
+"""Pieces of a stage, and how often it holds each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,26 +37,21 @@ def states(setting: Setting, ledger: StageLedger) -> States:
     """
     if setting.plan.offload_parameters:
         return States(parameters=0, master_weights=0, gradients=0, optimizer_states=0)
-    weights = ledger.weights()
-    beside = total(count * _beside(setting, weight) for weight, count in weights)
+    pieces = ledger.pieces()
+    beside = total(count * sum_of(setting, piece, _beside) for piece, count in pieces)
     return States(
-        parameters=beside
-        + sharded(setting, weights, lambda w: parameter_bytes(setting, w), setting.gathers),
-        master_weights=sharded(
-            setting, weights, lambda w: master_bytes(setting, w), setting.zero >= 1
-        ),
-        gradients=gradients(setting, weights),
-        optimizer_states=sharded(
-            setting, weights, lambda w: state_bytes(setting, w), setting.zero >= 1
-        ),
+        parameters=beside + sharded(setting, pieces, parameter_bytes, setting.gathers),
+        master_weights=sharded(setting, pieces, master_bytes, setting.zero >= 1),
+        gradients=gradients(setting, pieces),
+        optimizer_states=sharded(setting, pieces, state_bytes, setting.zero >= 1),
     )
 
 
-def gradients(setting: Setting, weights: list[tuple[Weight, int]]) -> Number:
-    """Gradients of some weights once they are reduced."""
+def gradients(setting: Setting, pieces: Pieces) -> Number:
+    """Gradients of some pieces' weights once they are reduced."""
     if setting.plan.optimizer_in_backward or setting.plan.offload_parameters:
         return 0
-    return sharded(setting, weights, lambda w: gradient_bytes(setting, w), setting.zero >= 2)
+    return sharded(setting, pieces, gradient_bytes, setting.zero >= 2)
 
 
 def gradient_bytes(setting: Setting, weight: Weight) -> Number:
@@ -73,13 +73,14 @@ def passing_gradients(setting: Setting, ledger: StageLedger) -> Number:
     passes = setting.runtime.gradient_buffer == "persistent" and recipe.accumulation is not None
     if not passes or setting.plan.optimizer_in_backward or setting.plan.offload_parameters:
         return 0
+    return sharded(setting, ledger.pieces(), _handed, setting.zero >= 2)
 
-    def handed(weight: Weight) -> Number:
-        if not weight.trains or weight.format is not None:
-            return 0
-        return copies(setting, weight) * dtype(recipe.gradients).storage(weight.numel)
 
-    return sharded(setting, ledger.weights(), handed, setting.zero >= 2)
+def _handed(setting: Setting, weight: Weight) -> Number:
+    """The gradient of one weight that is added to an accumulation buffer."""
+    if not weight.trains or weight.format is not None:
+        return 0
+    return copies(setting, weight) * dtype(setting.precision.gradients).storage(weight.numel)
 
 
 def copies(setting: Setting, weight: Weight) -> int:
@@ -100,18 +101,14 @@ def master_bytes(setting: Setting, weight: Weight) -> Number:
     return dtype(master).storage(weight.numel)
 
 
-def sharded(
-    setting: Setting,
-    weights: list[tuple[Weight, int]],
-    size: Callable[[Weight], Number],
-    sharded: bool,
-) -> Number:
+def sharded(setting: Setting, pieces: Pieces, size: Size, sharded: bool) -> Number:
     """The sum of a size over weights, dense and expert ones each over their own shards."""
     sums: dict[str, Number] = {"dense": 0, "expert": 0, "whole": 0}
-    for weight, count in weights:
-        apart = weight.adapter and setting.runtime.adapter_sharding == "replicated"
-        group = "whole" if apart else weight.group
-        sums[group] = sums[group] + count * size(weight)
+    replicated = setting.runtime.adapter_sharding == "replicated"
+    for piece, count in pieces:
+        for (owner, adapter), whole in weight_sums(setting, piece, size).items():
+            group = "whole" if adapter and replicated else owner
+            sums[group] = sums[group] + count * whole
     if not sharded:
         return total(sums.values())
     dense = ceil_div(sums["dense"], setting.shard)

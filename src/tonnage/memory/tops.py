@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
-from tonnage.ledger import StageLedger, Tensor, Weight
+from tonnage.ledger import Operation, StageLedger, Tensor
 from tonnage.ledger.layer import layer_input
 from tonnage.ledger.optimizer import state_bytes
+from tonnage.ledger.piece import Size
 from tonnage.memory.activations import alternates, kept_by_chunk, late_by_chunk, saved_by_layer
 from tonnage.memory.peak import Instant
 from tonnage.memory.schedule import Held
@@ -47,16 +48,17 @@ def largest_tensors(
 
 def _states(setting: Setting, ledger: StageLedger) -> dict[str, Iterator[Alive]]:
     """Weights and what belongs to them, by category, after sharding."""
-    sizes: dict[str, tuple[Callable[[Weight], int], bool]] = {
-        "parameters": (lambda w: parameter_bytes(setting, w), setting.gathers),
-        "master_weights": (lambda w: master_bytes(setting, w), setting.zero >= 1),
-        "gradients": (lambda w: gradient_bytes(setting, w), setting.zero >= 2),
-        "optimizer_states": (lambda w: state_bytes(setting, w), setting.zero >= 1),
+    sizes: dict[str, tuple[Size, bool]] = {
+        "parameters": (parameter_bytes, setting.gathers),
+        "master_weights": (master_bytes, setting.zero >= 1),
+        "gradients": (gradient_bytes, setting.zero >= 2),
+        "optimizer_states": (state_bytes, setting.zero >= 1),
     }
 
-    def rows(category: str, size: Callable[[Weight], int], shards: bool) -> Iterator[Alive]:
+    def rows(category: str, size: Size, shards: bool) -> Iterator[Alive]:
         for weight, count in ledger.weights():
-            bytes_ = int(sharded(setting, [(weight, count)], size, shards))
+            alone = Operation(name=weight.name, kind="elementwise", weights=(weight,))
+            bytes_ = int(sharded(setting, [((alone,), count)], size, shards))
             yield Alive(name=weight.name, category=category, count=count, bytes=bytes_)
 
     return {category: rows(category, *rule) for category, rule in sizes.items()}

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from tonnage.algebra import Number, exact_div, largest, sample, total
 from tonnage.arch import Attention, LatentAttention
 from tonnage.dtype import dtype
-from tonnage.ledger import StageLedger, weights_of
+from tonnage.ledger import Operations, StageLedger, weights_of
 from tonnage.ledger.embedding import token_table
+from tonnage.ledger.piece import by_piece
 from tonnage.plan import Setting
 
 MIB = 2**20
+
+Shape: TypeAlias = tuple[Number, ...]
+"""A weight's name and extents."""
 
 
 def matmul_workspace(device: str) -> int:
@@ -65,14 +71,22 @@ def placeholder_gradients(setting: Setting, ledger: StageLedger) -> Number:
     """
     if not setting.runtime.placeholder_gradients:
         return 0
-    shapes = {
-        (weight.name, *map(sample, weight.shape)): weight.shape
-        for operations in ledger.layers.values()
+    found: dict[Shape, Number] = {}
+    for operations in ledger.layers.values():
+        found.update(_placeholders(setting, operations))
+    held = total(found.values())
+    if ledger.head and setting.trains_base:
+        table = token_table(setting)
+        held = held + dtype(setting.precision.weights).storage(table.numel)
+    return held
+
+
+@by_piece()
+def _placeholders(setting: Setting, operations: Operations) -> dict[Shape, Number]:
+    """Bytes of one placeholder for each distinct shape of a piece."""
+    size = dtype(setting.precision.weights)
+    return {
+        (weight.name, *map(sample, weight.shape)): size.storage(weight.shape[0] * weight.shape[1])
         for weight in weights_of(operations)
         if weight.trains and weight.base
     }
-    numels = [rows * columns for rows, columns in shapes.values()]
-    if ledger.head and setting.trains_base:
-        numels.append(token_table(setting).numel)
-    size = dtype(setting.precision.weights)
-    return total(size.storage(numel) for numel in numels)

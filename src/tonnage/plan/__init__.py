@@ -1,6 +1,6 @@
 """How a model is run: the plan, its checks, and the setting that the ledger reads."""
 
-from tonnage.plan.layout import Stage, stages
+from tonnage.plan.layout import Stage, alike, stages
 from tonnage.plan.optimizer import OPTIMIZERS, Optimizer, optimizer
 from tonnage.plan.plan import LoraTarget, Plan
 from tonnage.plan.precision import PRECISIONS, Precision, bytes_per_parameter, precision
@@ -17,6 +17,7 @@ __all__ = [
     "Resolved",
     "Setting",
     "Stage",
+    "alike",
     "bytes_per_parameter",
     "optimizer",
     "precision",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain
@@ -36,6 +37,11 @@ class Stage:
     def layers(self) -> tuple[Layer, ...]:
         """All layers of the stage."""
         return tuple(layer for chunk in self.chunks for layer in chunk)
+
+    @property
+    def holds(self) -> tuple[tuple[tuple[Layer, ...], ...], bool, bool]:
+        """All of it but where it lies."""
+        return self.chunks, self.embedding, self.head
 
     def kinds(self) -> dict[Layer, int]:
         """Each distinct layer and how often the stage holds it."""
@@ -72,6 +78,16 @@ def stages(architecture: Architecture, plan: Plan, split: SplitRule = "even") ->
         )
         for index, here in enumerate(held)
     )
+
+
+def alike(layout: Sequence[Stage]) -> tuple[range, ...]:
+    """Runs of neighbouring stages that hold the same: their places in the pipeline."""
+    starts = [
+        place
+        for place, stage in enumerate(layout)
+        if not place or layout[place - 1].holds != stage.holds
+    ]
+    return tuple(map(range, starts, (*starts[1:], len(layout))))
 
 
 def chunk_sizes(

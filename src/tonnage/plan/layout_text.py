@@ -40,6 +40,15 @@ def chunk_layers(text: str, *, layers: int, chunks: int) -> list[int]:
     return found
 
 
+def chunk_count(text: str) -> int:
+    """Chunks that a layout names, whatever model and pipeline it is for.
+
+    Raises:
+        InputError: it is no layout.
+    """
+    return _write_out(text).count("|") + 1
+
+
 def _write_out(text: str) -> str:
     written = re.sub(r"[\s,]", "", text)
     for pattern in (_GROUP, _LETTER):

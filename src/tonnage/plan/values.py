@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import typing
+from typing import Any
 
 from tonnage.errors import InputError, NotModelledError
 from tonnage.plan.plan import Plan
@@ -126,8 +128,14 @@ def _check_texts(plan: Plan) -> None:
             )
 
 
+@functools.cache
+def _hints() -> dict[str, Any]:
+    """The types of a plan's fields."""
+    return typing.get_type_hints(Plan)
+
+
 def _check_words(plan: Plan) -> None:
-    hints = typing.get_type_hints(Plan)
+    hints = _hints()
     for name in (*_WORDS, *_WORD_LISTS):
         value = getattr(plan, name)
         known = choices(hints[name])
@@ -140,7 +148,7 @@ def _check_words(plan: Plan) -> None:
 
 def _check_flags(plan: Plan) -> None:
     """Yes or no is True or False; a ZeRO stage is a whole number."""
-    for name, hint in typing.get_type_hints(Plan).items():
+    for name, hint in _hints().items():
         if hint not in (bool, bool | None):
             continue
         value = getattr(plan, name)

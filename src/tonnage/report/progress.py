@@ -32,3 +32,23 @@ def progress(total: int, unit: str, *, stream: TextIO) -> Iterator[Callable[[], 
     with Progress(*columns, console=Console(file=stream), transient=True) as bar:
         task = bar.add_task(unit, total=total)
         yield lambda: bar.advance(task)
+
+
+@contextmanager
+def progress_share(unit: str, *, stream: TextIO) -> Iterator[Callable[[float], None]]:
+    """Give a function that is told the share that is done; the bar goes when the work is.
+
+    Args:
+        unit: what is being gone through.
+        stream: where the bar is drawn, if that is a terminal.
+    """
+    if not stream.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    columns = (TextColumn(unit), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, console=Console(file=stream), transient=True) as bar:
+        task = bar.add_task(unit, total=1.0)
+        yield lambda share: bar.update(task, completed=share)

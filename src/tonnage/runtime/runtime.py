@@ -8,10 +8,11 @@ stack it is.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from tonnage.errors import InputError
 
@@ -55,6 +56,8 @@ class Runtime:
         schedules: the pipeline schedules that it has. Another is weighed with its habits all the
             same, and the answer says so.
         quantized_bases: whether it can put adapters on a base in 4 or 8 bits.
+        fused_loss: the fused way to the same loss that it offers beside its own
+            (``--cross-entropy-loss-fusion``, Liger); None: none.
         norm: ``fused`` norms save their input and statistics; ``eager`` ones (a norm written
             in Python) save an fp32 copy of the input, the statistics and the normalised value.
         norm_in_linear: the norm before a linear layer is part of it (Transformer Engine), and
@@ -174,6 +177,7 @@ class Runtime:
     source: str
     schedules: tuple[str, ...] = ("1f1b",)
     quantized_bases: bool = False
+    fused_loss: LossRule | None = None
     norm: Literal["fused", "eager"] = "fused"
     norm_in_linear: bool = False
     norm_statistics: bool = True
@@ -246,15 +250,8 @@ class Runtime:
 
 _FACTS = frozenset(
     {
-        "quantized_bases",
-        "name",
-        "summary",
-        "axes",
-        "schedules",
-        "zero_stages",
-        "zero",
-        "precision",
-        "source",
+        *("name", "summary", "axes", "zero_stages", "zero", "precision", "source"),
+        *("quantized_bases", "schedules", "fused_loss"),
     }
 )
 """What a stack is, or what a plan has a field of its own for."""
@@ -265,13 +262,18 @@ def habit_names() -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(Runtime) if f.name not in _FACTS)
 
 
+@functools.cache
+def _hints() -> dict[str, Any]:
+    """The types of the habits."""
+    return typing.get_type_hints(Runtime)
+
+
 def with_habits(runtime: Runtime, habits: Iterable[tuple[str, str]]) -> Runtime:
     """The runtime with some habits overridden, each given as text.
 
     Raises:
         InputError: a habit is unknown, or its value is not one that it can take.
     """
-    hints = typing.get_type_hints(Runtime)
     changes: dict[str, object] = {}
     for name, text in habits:
         if name not in habit_names():
@@ -281,7 +283,7 @@ def with_habits(runtime: Runtime, habits: Iterable[tuple[str, str]]) -> Runtime:
                 problem="is not a habit",
                 accepted=", ".join(habit_names()),
             )
-        changes[name] = _parse_habit(name, text, hints[name])
+        changes[name] = _parse_habit(name, text, _hints()[name])
     return dataclasses.replace(runtime, **changes)  # type: ignore[arg-type]
 
 

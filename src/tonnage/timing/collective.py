@@ -7,7 +7,7 @@ picks whichever its own model says is faster, and so does `collective_seconds`.
 
 from __future__ import annotations
 
-from tonnage.algebra import Number, log2, maximum, minimum, where
+from tonnage.algebra import Number, is_array, is_one, log2, maximum, minimum, where
 from tonnage.cluster import Cluster
 from tonnage.ledger import Collective
 from tonnage.mesh import Axis, crosses, ranks_inside
@@ -30,6 +30,8 @@ def wire_bytes(collective: Collective, size: Number) -> Number:
 
 def collective_seconds(collective: Collective, axis: Axis, cluster: Cluster) -> Number:
     """Seconds of one collective on its own; nothing for a group of one or an empty tensor."""
+    if is_one(axis.size) or (not is_array(collective.bytes) and collective.bytes == 0):
+        return 0.0
     outside = crosses(axis, cluster.scale_up_domain)
     if collective.kind == "send":
         seconds = where(outside, _sent_out(collective, cluster), _sent_inside(collective, cluster))

@@ -10,10 +10,11 @@ User's Guide*, sections on tile and wave quantization; *Stream-K*, arXiv 2301.03
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.algebra import Number, ceil_div, maximum, minimum
+from tonnage.algebra import Number, by_distinct, ceil_div, is_array, maximum, minimum, smallest
 
 TILES: Final = (
     (256, 128),
@@ -100,28 +101,45 @@ class ProductRates:
 
 def product_seconds(product: Product, rates: ProductRates) -> Number:
     """Seconds of one launch: the best tile and split."""
-    memory = product.bytes / rates.memory
-    best: Number = None
-    for tile in TILES:
-        for split in SPLITS:
-            seconds = _tiled(product, rates, tile, split, memory)
-            best = seconds if best is None else minimum(best, seconds)
-    return rates.start + best
+    shape = (product.rows, product.columns, product.depth, product.copies)
+
+    def best(rows: Number, columns: Number, depth: Number, copies: Number) -> Number:
+        each = dataclasses.replace(product, rows=rows, columns=columns, depth=depth, copies=copies)
+        memory = each.bytes / rates.memory
+        return smallest(_split(each, rates, split, memory) for split in SPLITS)
+
+    # A column of plans has few shapes of one product.
+    return rates.start + by_distinct(best, *shape)
+
+
+def _split(product: Product, rates: ProductRates, split: int, memory: Number) -> Number:
+    """Seconds under one split and the tile that is best for it, without the kernel's start."""
+    compute = _best_tile(product, rates, split)
+    both = (compute**SHARPNESS + memory**SHARPNESS) ** (1 / SHARPNESS)
+    if split == 1:
+        return both
+    pieces = 8.0 * split * product.rows * product.columns * product.copies
+    return both + rates.split + pieces / (rates.multiprocessors * rates.feed)
+
+
+def _best_tile(product: Product, rates: ProductRates, split: int) -> Number:
+    """Seconds under the best tile; of columns all tiles at once, a row each."""
+    if not is_array(product.rows):
+        return smallest(_tiled(product, rates, tile, split) for tile in TILES)
+    import numpy as np
+
+    high, wide = np.array(TILES).T[:, :, np.newaxis]
+    return _tiled(product, rates, (high, wide), split).min(axis=0)
 
 
 def _tiled(
-    product: Product, rates: ProductRates, tile: tuple[int, int], split: int, memory: Number
+    product: Product, rates: ProductRates, tile: tuple[Number, Number], split: int
 ) -> Number:
-    """Seconds under one tile and split, without the kernel's start."""
+    """Seconds of all waves under one tile and split, memory apart."""
     high, wide = tile
     tiles = ceil_div(product.rows, high) * ceil_div(product.columns, wide) * product.copies
     waves = ceil_div(tiles * split, rates.multiprocessors)
     depth = ceil_div(product.depth, split * DEPTH) * DEPTH
     multiply = 2.0 * high * wide * depth * rates.multiprocessors / rates.flops
     load = (minimum(high, product.rows) + wide) * depth * product.operand_bytes / rates.feed
-    compute = waves * (maximum(multiply, load) + rates.wave)
-    both = (compute**SHARPNESS + memory**SHARPNESS) ** (1 / SHARPNESS)
-    if split == 1:
-        return both
-    pieces = 8.0 * split * product.rows * product.columns * product.copies
-    return both + rates.split + pieces / (rates.multiprocessors * rates.feed)
+    return waves * (maximum(multiply, load) + rates.wave)

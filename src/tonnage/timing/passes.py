@@ -9,6 +9,7 @@ from tonnage.algebra import Number, maximum, total, where
 from tonnage.cluster import Cluster
 from tonnage.ledger import Operations
 from tonnage.ledger.operation import Phase
+from tonnage.ledger.piece import by_piece
 from tonnage.mesh import ranks_inside
 from tonnage.plan import Setting
 from tonnage.plan.schedule import OVERLAPPED
@@ -46,6 +47,7 @@ class Pass:
         return self.compute + total(self.exposed.values()) + self.host
 
 
+@by_piece("recompute", "recompute_modules")
 def one_pass(
     setting: Setting,
     operations: Operations,
@@ -94,10 +96,9 @@ def exposed_seconds(
     tensor = constants.TENSOR_HIDDEN if setting.plan.tp_comm_overlap else habits.tp_overlap
     overlapped = setting.plan.schedule in OVERLAPPED
     beside = overlapped or (habits.overlap_sends and setting.plan.vpp > 1)
-    experts = max(habits.ep_overlap, constants.EXPERT_HIDDEN if overlapped else 0.0)
     shares = {
         "tp": 1.0 - tensor,
-        "ep": 1.0 - experts,
+        "ep": 1.0 - habits.ep_overlap,
         "pp": 1.0 - constants.SENDS_HIDDEN if beside else 1.0,
     }
     exposed: dict[str, Number] = dict.fromkeys(AXIS_PARTS.values(), 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ def pipeline_time(
     stage_seconds: Sequence[Number],
     microbatches: Number,
     forward_seconds: Sequence[Number] | None = None,
+    counts: Sequence[int] | None = None,
     weight_seconds: Sequence[Number] | None = None,
 ) -> PipelineTime:
     """Time of a schedule with unequal stages.
@@ -48,33 +50,46 @@ def pipeline_time(
         stage_seconds: forward and backward of one micro-batch through all chunks of each stage.
         microbatches: micro-batches of a step.
         forward_seconds: forward alone; None: nothing that follows a stage is hidden.
+        counts: how many neighbouring stages each figure stands for; None: one.
         weight_seconds: the weights' gradients alone; None: nothing can be put off.
     """
+    counts = counts or [1] * len(stage_seconds)
     each = per_chunk(plan, microbatches)
     busy = each * largest(stage_seconds)
     if forward_seconds is not None and plan.schedule in (*_TIMES, *_IDLE):
         late = weight_seconds or [0.0] * len(stage_seconds)
-        works = [
-            _Work(all=both, forward=ahead, weight=weight)
-            for both, ahead, weight in zip(stage_seconds, forward_seconds, late, strict=True)
+        runs = [
+            _Run(all=both, forward=ahead, weight=weight, count=count)
+            for both, ahead, weight, count in zip(
+                stage_seconds, forward_seconds, late, counts, strict=True
+            )
         ]
         if plan.schedule in _TIMES:
-            times = _TIMES[plan.schedule](works, each)
+            times = _TIMES[plan.schedule](runs, each)
             return PipelineTime(busy=busy, bubble=largest(times) - busy)
         # The second half of DualPipe's stages holds the same as the first.
-        works = works[: len(works) // streams(plan)]
-        return PipelineTime(busy=busy, bubble=_of_the_others(works, _IDLE[plan.schedule]))
-    rest = total(stage_seconds) - largest(stage_seconds)
+        stages = [run for run in runs for _ in range(run.count)]
+        stages = stages[: len(stages) // streams(plan)]
+        return PipelineTime(busy=busy, bubble=_of_the_others(stages, _IDLE[plan.schedule]))
+    rest = total(map(operator.mul, counts, stage_seconds)) - largest(stage_seconds)
     return PipelineTime(busy=busy, bubble=rest / plan.vpp)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Work:
-    """Seconds of one micro-batch on one stage: all, forward, and the weights' gradients."""
+class _Run:
+    """Neighbouring stages that are alike, and seconds of one micro-batch on each.
+
+    Attributes:
+        all: of all its passes.
+        forward: of the forward pass.
+        weight: of the weights' gradients.
+        count: how many stages.
+    """
 
     all: Number
     forward: Number
     weight: Number
+    count: int
 
     @property
     def input(self) -> Number:
@@ -82,49 +97,59 @@ class _Work:
         return self.all - self.forward - self.weight
 
 
-def _flush(works: Sequence[_Work], microbatches: Number) -> list[Number]:
+def _flush(runs: Sequence[_Run], microbatches: Number) -> list[Number]:
     """1F1B: the longest of the stages' own times.
 
     A stage waits for the first micro-batch to reach it, and for the last to go back. What
     follows it costs it twice: the first micro-batch's way there and back, less the forwards
     it makes in the meantime, and the last one's, less the backwards still due.
+
+    Along a run of equal stages that time is a sum of maxima of linear functions of the place,
+    so it is largest at one of the run's ends.
     """
     times = []
-    for stage, work in enumerate(works):
-        after = total(other.all for other in works[stage + 1 :])
-        due = len(works) - 1 - stage
-        back = work.all - work.forward
-        idle = maximum(after - due * work.forward, 0.0) + maximum(after - due * back, 0.0)
-        times.append(total(other.all for other in works[:stage]) + microbatches * work.all + idle)
+    works = [run.count * run.all for run in runs]
+    before: Number = 0.0
+    for place, run in enumerate(runs):
+        behind = total(works[place + 1 :])
+        due = sum(other.count for other in runs[place + 1 :])
+        for inside in {0, run.count - 1}:
+            after, left = behind + inside * run.all, due + inside
+            back = run.all - run.forward
+            idle = maximum(after - left * run.forward, 0.0) + maximum(after - left * back, 0.0)
+            start = before + (run.count - 1 - inside) * run.all
+            times.append(start + microbatches * run.all + idle)
+        before = before + works[place]
     return times
 
 
-def _zero_bubble(works: Sequence[_Work], microbatches: Number) -> list[Number]:
+def _zero_bubble(runs: Sequence[_Run], microbatches: Number) -> list[Number]:
     """ZB-H1: as 1F1B, but only input's gradients are waited for.
 
     The gradients of a stage's weights that are still due when its last input's gradient goes
     up fill the time in which that reaches the first stage.
     """
     times = []
-    for stage, work in enumerate(works):
-        before, after = works[:stage], works[stage + 1 :]
+    stages = [run for run in runs for _ in range(run.count)]
+    for place, stage in enumerate(stages):
+        before, after = stages[:place], stages[place + 1 :]
         round_trip = total(other.forward + other.input for other in after)
         due = minimum(len(after), microbatches - 1)
-        idle = maximum(round_trip - due * work.forward, 0.0)
-        idle = idle + maximum(round_trip - due * (work.all - work.forward), 0.0)
-        up = total(other.input for other in before) + works[0].weight
-        left = (minimum(stage, microbatches - 1) + 1) * work.weight
+        idle = maximum(round_trip - due * stage.forward, 0.0)
+        idle = idle + maximum(round_trip - due * (stage.all - stage.forward), 0.0)
+        up = total(other.input for other in before) + stages[0].weight
+        left = (minimum(place, microbatches - 1) + 1) * stage.weight
         start = total(other.forward for other in before)
-        times.append(start + microbatches * work.all + idle + maximum(up - left, 0.0))
+        times.append(start + microbatches * stage.all + idle + maximum(up - left, 0.0))
     return times
 
 
-def _zbv(work: _Work) -> Number:
+def _zbv(work: _Run) -> Number:
     """ZB-V: equal stages idle ``p - 1`` times the longest of F, B and 2(B - W) of a chunk."""
     return maximum(maximum(work.forward, work.input), 2 * (work.input - work.weight)) / 2
 
 
-def _dualpipe(work: _Work) -> Number:
+def _dualpipe(work: _Run) -> Number:
     """DualPipe and DualPipeV: F&B + B - 3W of a chunk, where B is a whole backward pass.
 
     For each stage but one of a V (the table in DualPipe's repository, whose PP counts chunks).
@@ -132,7 +157,7 @@ def _dualpipe(work: _Work) -> Number:
     return (work.forward + 2 * work.input - work.weight) / 2
 
 
-def _of_the_others(works: Sequence[_Work], idle: Callable[[_Work], Number]) -> Number:
+def _of_the_others(works: Sequence[_Run], idle: Callable[[_Run], Number]) -> Number:
     """A sum over all stages but the slowest.
 
     What a stage is faster than the slowest over one micro-batch makes up for its part.

@@ -9,6 +9,7 @@ from tonnage.cluster import Cluster
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger
 from tonnage.ledger.optimizer import step_traffic
+from tonnage.ledger.piece import sum_of, trained_numel, weight_sums
 from tonnage.plan import Setting
 from tonnage.timing import constants
 from tonnage.timing.collective import collective_seconds
@@ -80,10 +81,11 @@ def optimizer_seconds(setting: Setting, ledger: StageLedger, rate: Rates) -> Num
     cleared: Number = 0
     recipe = setting.precision
     gradient = dtype(recipe.accumulation or recipe.gradients).bytes
-    for weight, count in ledger.weights():
-        sums[weight.group] = sums[weight.group] + count * step_traffic(setting, weight)
-        if weight.trains and setting.zero < 2:
-            cleared = cleared + count * weight.numel * gradient
+    for piece, count in ledger.pieces():
+        for (group, _), moved in weight_sums(setting, piece, step_traffic).items():
+            sums[group] = sums[group] + count * moved
+        if setting.zero < 2:
+            cleared = cleared + count * gradient * sum_of(setting, piece, trained_numel)
     if setting.zero >= 1:
         shares = (setting.shard, setting.expert_shard)
         sums = {

@@ -75,7 +75,7 @@ def replay_run(
         [stage.microbatch for stage in stages],
         steps,
         [stage.ahead for stage in stages],
-        [stage.late for stage in stages],
+        weight_seconds=[stage.late for stage in stages],
     )
     each = short / steps * float(setting.turns)
     return Replayed(

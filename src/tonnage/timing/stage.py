@@ -13,7 +13,10 @@ from tonnage.dtype import dtype
 from tonnage.ledger import Operations, StageLedger
 from tonnage.ledger.flops import layers_recomputed
 from tonnage.ledger.layer import recomputed_modules
+from tonnage.ledger.piece import by_piece, sum_of, trained_numel
 from tonnage.plan import Setting
+from tonnage.plan.schedule import OVERLAPPED
+from tonnage.timing import constants
 from tonnage.timing.kernel import Rates, forward_seconds, weight_seconds
 from tonnage.timing.loss import loss_seconds
 from tonnage.timing.passes import Pass, exposed_seconds, one_pass
@@ -22,7 +25,7 @@ from tonnage.timing.traffic import Traffic, data_parallel_traffic, layer_traffic
 
 @dataclass(frozen=True, kw_only=True)
 class StageTime:
-    """One stage's seconds for one micro-batch, and what it sends in a step.
+    """One stage's seconds for one micro-batch, and what its replicas exchange in a step.
 
     Attributes:
         forward: compute of the forward pass.
@@ -31,7 +34,6 @@ class StageTime:
         exposed: communication inside a micro-batch that nothing hides, by part.
         host: that the device waits for the host.
         weights: of the backward pass, the gradients of the layers' weights.
-        traffic: all collectives of a step but those of the replicas.
         replicas: what data-parallel ranks exchange in a step.
     """
 
@@ -41,7 +43,6 @@ class StageTime:
     exposed: dict[str, Number]
     host: Number
     weights: Number
-    traffic: tuple[Traffic, ...]
     replicas: tuple[Traffic, ...]
 
     @property
@@ -96,19 +97,30 @@ def layer_times(
 def _times(
     setting: Setting, operations: Operations, cluster: Cluster, rate: Rates, *, layer: bool
 ) -> LayerTime:
+    return LayerTime(
+        forward=one_pass(setting, operations, "forward", rate, cluster, layer),
+        backward=one_pass(setting, operations, "backward", rate, cluster, layer),
+        selected=_selected(setting, operations, rate) if layer else 0.0,
+        weights=_weights(setting, operations, rate) if layer else 0.0,
+    )
+
+
+@by_piece()
+def _weights(setting: Setting, operations: Operations, rate: Rates) -> Number:
+    """Seconds of a layer's backward pass that make its weights' gradients."""
+    return total(weight_seconds(setting, rate, op) for op in operations)
+
+
+@by_piece()
+def _selected(setting: Setting, operations: Operations, rate: Rates) -> Number:
+    """Forward seconds of what selective recomputation repeats of a layer."""
     modules = recomputed_modules(setting)
-    chosen = [op for op in operations if modules.intersection(op.modules)]
-    selected = total(forward_seconds(setting, rate, op) for op in chosen)
     if "outputs" in modules:
         # Every second product, and half of what lies between them (torchtitan).
         others = [op for op in operations if op.kind != "attention"]
-        selected = total(forward_seconds(setting, rate, op) for op in others) / 2
-    return LayerTime(
-        forward=one_pass(setting, operations, "forward", rate, cluster, layer=layer),
-        backward=one_pass(setting, operations, "backward", rate, cluster, layer=layer),
-        selected=selected,
-        weights=total(weight_seconds(setting, rate, op) for op in operations),
-    )
+        return total(forward_seconds(setting, rate, op) for op in others) / 2
+    chosen = [op for op in operations if modules.intersection(op.modules)]
+    return total(forward_seconds(setting, rate, op) for op in chosen)
 
 
 def stage_time(
@@ -129,10 +141,7 @@ def stage_time(
         rate: of the device.
         which: the chunks of the stage that the ledger has; None: all.
     """
-    passes = _passes(setting, ledger, layers)
-    ends = (*ledger.embedding, *ledger.head)
-    outer = _times(setting, ends, cluster, rate, layer=False)
-    passes += [("forward", 1, outer.forward), ("backward", 1, outer.backward)]
+    passes = _passes(setting, ledger, layers) + _ends(setting, ledger, cluster, rate)
     if ledger.head:
         loss = Pass(compute=loss_seconds(setting, rate), exposed={}, host=0.0)
         passes.append(("backward", 1, loss))
@@ -148,6 +157,11 @@ def stage_time(
         + total(count * each.exposed.get(part, 0.0) for _, count, each in passes)
         for part in sent
     }
+    if setting.plan.schedule in OVERLAPPED:
+        # Beside another micro-batch's backward pass most of the experts' exchange is hidden.
+        hidden = setting.runtime.ep_overlap
+        left = min(1.0, (1.0 - constants.EXPERT_HIDDEN) / max(1.0 - hidden, 1e-12))
+        exposed["expert_parallel"] = left * exposed["expert_parallel"]
     counts = ledger.stage.kinds()
     selected = total(counts[layer] * layers[layer].selected for layer in ledger.layers)
     return StageTime(
@@ -157,7 +171,6 @@ def stage_time(
         exposed=exposed,
         host=total(count * each.host for _, count, each in passes),
         weights=total(counts[layer] * layers[layer].weights for layer in ledger.layers),
-        traffic=(*_traffic(setting, ledger), *sends),
         replicas=tuple(data_parallel_traffic(setting, ledger)),
     )
 
@@ -181,13 +194,41 @@ def chunk_ledger(ledger: StageLedger, chunk: int) -> StageLedger:
     )
 
 
+def working_seconds(
+    setting: Setting,
+    ledger: StageLedger,
+    layers: Mapping[Layer, LayerTime],
+    cluster: Cluster,
+    rate: Rates,
+) -> Number:
+    """Seconds of one micro-batch's passes through a stage: of `stage_time`, the larger part.
+
+    Not among them are the loss, sends between stages, and what adds up gradients.
+    """
+    counts = ledger.stage.kinds()
+    selected = total(counts[layer] * layers[layer].selected for layer in ledger.layers)
+    passes = _passes(setting, ledger, layers) + _ends(setting, ledger, cluster, rate)
+    return selected + total(count * each.seconds for _, count, each in passes)
+
+
+def _ends(
+    setting: Setting, ledger: StageLedger, cluster: Cluster, rate: Rates
+) -> list[tuple[str, Number, Pass]]:
+    """The passes of the embedding and of the head."""
+    ends = [end for end in (ledger.embedding, ledger.head) if end]
+    times = [_times(setting, end, cluster, rate, layer=False) for end in ends]
+    forward: list[tuple[str, Number, Pass]] = [("forward", 1, time.forward) for time in times]
+    return forward + [("backward", 1, time.backward) for time in times]
+
+
 def _accumulation(setting: Setting, ledger: StageLedger, rate: Rates) -> Pass:
     """Adding a micro-batch's gradients to a second buffer in another format, where there is one."""
     recipe = setting.precision
     moved: Number = 0
     if recipe.accumulation:
         size = dtype(recipe.gradients).bytes + 2 * dtype(recipe.accumulation).bytes
-        moved = size * total(n * w.numel for w, n in ledger.weights() if w.trains)
+        pieces = ledger.pieces()
+        moved = size * total(n * sum_of(setting, piece, trained_numel) for piece, n in pieces)
     return Pass(compute=moved / rate.memory, exposed={}, host=0.0)
 
 
@@ -204,8 +245,8 @@ def _passes(
     return passes
 
 
-def _traffic(setting: Setting, ledger: StageLedger) -> list[Traffic]:
-    """The collectives of a step's layers and ends, those of recomputation with them."""
+def stage_traffic(setting: Setting, ledger: StageLedger) -> list[Traffic]:
+    """All collectives of a step but those of the replicas, those of recomputation with them."""
     again = layers_recomputed(setting, (ledger.stage,))
     counts = ledger.stage.kinds()
     ends = (*ledger.embedding, *ledger.head)
@@ -216,4 +257,4 @@ def _traffic(setting: Setting, ledger: StageLedger) -> list[Traffic]:
             if count:
                 times = count * setting.turns
                 found += layer_traffic(setting, operations, times, rebuilt=rebuilt)
-    return found
+    return found + pipeline_traffic(setting, ledger)

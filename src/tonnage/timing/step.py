@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, largest, total
+from tonnage.algebra import Number, largest, maximum, total, where
 from tonnage.cluster import Cluster
 from tonnage.ledger import StageLedger
-from tonnage.plan import Setting
+from tonnage.plan import Setting, alike
 from tonnage.timing.efficiency import STATED, Efficiency
 from tonnage.timing.kernel import rates
 from tonnage.timing.pipeline import pipeline_time
@@ -49,26 +50,42 @@ def step_time(
         InputError: the device has no published peak for the recipe's format.
     """
     rate = rates(setting, cluster.device, efficiency)
-    layers = layer_times(setting, ledgers, cluster, rate)
-    stages = tuple(stage_time(setting, ledger, layers, cluster, rate) for ledger in ledgers)
+    runs = alike(tuple(ledger.stage for ledger in ledgers))
+    counts = [len(run) for run in runs]
+    first = [ledgers[run.start] for run in runs]
+    layers = layer_times(setting, first, cluster, rate)
+    stages = [stage_time(setting, ledger, layers, cluster, rate) for ledger in first]
     pipeline = pipeline_time(
         setting.plan,
         [stage.microbatch for stage in stages],
         setting.grad_acc,
         [stage.ahead for stage in stages],
+        counts,
         [stage.late for stage in stages],
     )
-    slowest = max(stages, key=lambda stage: float(stage.microbatch))
-    m = setting.turns
-    parts = dict.fromkeys(PARTS, 0.0)
-    parts["compute"] = m * (slowest.forward + slowest.backward)
-    parts["recompute"] = m * slowest.recompute
-    parts.update({part: m * seconds for part, seconds in slowest.exposed.items()})
-    parts["host"] = m * slowest.host
+    parts = _slowest(setting, stages)
     parts["pipeline_bubble"] = pipeline.bubble
     parts["data_parallel"] = largest(
         exposed_data_parallel(setting, ledger, stage, cluster)
-        for ledger, stage in zip(ledgers, stages, strict=True)
+        for ledger, stage in zip(first, stages, strict=True)
     )
-    parts["optimizer"] = largest(optimizer_seconds(setting, ledger, rate) for ledger in ledgers)
-    return StepTime(seconds=total(parts.values()), parts=parts, stages=stages)
+    parts["optimizer"] = largest(optimizer_seconds(setting, ledger, rate) for ledger in first)
+    every = (stage for stage, count in zip(stages, counts, strict=True) for _ in range(count))
+    return StepTime(seconds=total(parts.values()), parts=parts, stages=tuple(every))
+
+
+def _slowest(setting: Setting, stages: Sequence[StageTime]) -> dict[str, Number]:
+    """The parts of all micro-batches on the slowest stage, plan by plan."""
+    longest: Number = -1.0
+    chosen: dict[str, Number] = dict.fromkeys(PARTS, 0.0)
+    for stage in stages:
+        slower = stage.microbatch > longest
+        longest = maximum(stage.microbatch, longest)
+        own = {
+            "compute": stage.forward + stage.backward,
+            "recompute": stage.recompute,
+            **stage.exposed,
+            "host": stage.host,
+        }
+        chosen.update({part: where(slower, own[part], chosen[part]) for part in own})
+    return {part: setting.turns * seconds for part, seconds in chosen.items()}

@@ -1,0 +1,206 @@
+"""What a command line asks to weigh: a model, a plan, a cluster and limits, from any source."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Group, Parameter
+
+from tonnage.cli.cluster import ClusterFlags
+from tonnage.cli.limits import LimitFlags
+from tonnage.cli.stdin import show_hyphen
+from tonnage.errors import InputError
+from tonnage.plan import Plan
+
+if TYPE_CHECKING:
+    from tonnage.arch import Architecture
+    from tonnage.cli.config import Configured
+    from tonnage.cluster import Cluster
+    from tonnage.estimation import Limits
+
+WHAT = Group("Model and plan", sort_key=1)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class SourceFlags:
+    """Files that say what to weigh in place of MODEL and of the plan's flags."""
+
+    model_file: Annotated[
+        str | None,
+        Parameter(group=WHAT, metavar="FILE", help="A config.json, in place of MODEL."),
+    ] = None
+    vocab_size: Annotated[
+        str | None,
+        Parameter(
+            group=WHAT, metavar="N", help="Rows of the token embedding, over the model's own."
+        ),
+    ] = None
+    plan_file: Annotated[
+        str | None,
+        Parameter(
+            group=WHAT,
+            metavar="FILE",
+            help="Plan fields as JSON or TOML, or the output of --json. Flags go before it.",
+        ),
+    ] = None
+    config: Annotated[
+        tuple[str, ...],
+        Parameter(
+            group=WHAT,
+            metavar="FILE",
+            help="A launch file of another tool; MODEL and flags go before what it says. Several "
+            "files of one run are given one by one: a later one's word stands.",
+            negative_iterable="",
+            show_default=False,
+        ),
+    ] = ()
+    config_kind: Annotated[
+        str | None,
+        Parameter(
+            group=WHAT, metavar="NAME", help="Whose launch file it is; left out: told by content."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What is to be weighed.
+
+    Attributes:
+        architecture: the model.
+        plan: how it is run.
+        cluster: where.
+        limits: how long, and within what.
+        configured: the launch file that it comes from, or None.
+    """
+
+    architecture: Architecture
+    plan: Plan
+    cluster: Cluster
+    limits: Limits
+    configured: Configured | None = None
+
+
+def gather(
+    model: str | None,
+    source: SourceFlags,
+    cluster: ClusterFlags,
+    limits: LimitFlags,
+    changes: dict[str, Any],
+) -> Run:
+    """Everything that a command line and its files say together.
+
+    Args:
+        model: MODEL.
+        source: the files.
+        cluster: flags of the cluster.
+        limits: flags of the limits.
+        changes: fields of the plan that flags set.
+
+    Raises:
+        InputError: something is missing, given twice, or no value of its flag.
+    """
+    vocab = _vocabulary(source.vocab_size)
+    if source.config:
+        return _from_launch(model, source, cluster, limits, changes, vocab)
+    if source.config_kind is not None:
+        raise InputError(
+            field="config_kind", value=source.config_kind, problem="is given without --config"
+        )
+    from tonnage.arch import load
+
+    named = named_model(model, source.model_file)
+    where = cluster.read()
+    plan = read_plan(source.plan_file, changes)
+    within = limits.read()
+    return Run(
+        architecture=_with_vocabulary(load(show_hyphen(named)), vocab),
+        plan=plan,
+        cluster=where,
+        limits=within,
+    )
+
+
+def _from_launch(
+    model: str | None,
+    source: SourceFlags,
+    cluster: ClusterFlags,
+    limits: LimitFlags,
+    changes: dict[str, Any],
+    vocab: int | None,
+) -> Run:
+    from tonnage.cli.config import Configured, count_of
+
+    if source.plan_file is not None:
+        raise InputError(
+            field="plan_file", value=source.plan_file, problem="is given beside --config"
+        )
+    named = model
+    if source.model_file is not None:
+        named = named_model(model, source.model_file)
+    configured = Configured.read(
+        [show_hyphen(path) for path in source.config],
+        source.config_kind,
+        None if named is None else show_hyphen(named),
+        changes,
+        vocab=vocab is not None,
+        gpus=count_of(cluster.gpus),
+    )
+    where = configured.cluster(cluster)
+    return Run(
+        cluster=where,
+        limits=configured.limits(limits.read()),
+        architecture=_with_vocabulary(configured.architecture(), vocab),
+        plan=configured.settled(where),
+        configured=configured,
+    )
+
+
+def named_model(model: str | None, file: str | None) -> str:
+    """MODEL or the file that stands in for it.
+
+    Raises:
+        InputError: neither is given, or both.
+    """
+    if (model is None) == (file is None):
+        raise InputError(
+            field="MODEL",
+            value="" if model is None else model,
+            problem="is missing" if model is None else "is given beside --model-file",
+            accepted="a catalog name, a config.json, a folder, - or a hub name",
+            hint="" if model is None else "one of the two",
+        )
+    # A name without a folder could be a name of the catalog.
+    if file is None:
+        return str(model)
+    return file if file == "-" else os.path.join(os.curdir, file)
+
+
+def read_plan(path: str | None, changes: dict[str, Any]) -> Plan:
+    """The plan of the file, or a blank one, with what the flags say put over it.
+
+    Raises:
+        InputError: the file cannot be used.
+    """
+    if path is None:
+        return Plan(**changes)
+    from tonnage.cli import plan_file
+
+    return dataclasses.replace(plan_file.read_plan(show_hyphen(path)), **changes)
+
+
+def _vocabulary(text: str | None) -> int | None:
+    if text is None:
+        return None
+    from tonnage.cli.values import whole
+    from tonnage.plan.values import positive
+
+    return positive("vocab_size", whole("vocab_size", text))
+
+
+def _with_vocabulary(architecture: Architecture, vocab: int | None) -> Architecture:
+    return architecture if vocab is None else dataclasses.replace(architecture, vocab=vocab)

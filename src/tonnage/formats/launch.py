@@ -1,0 +1,76 @@
+"""What a launch file of another tool says, in Tonnage's nouns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tonnage.arch import Architecture
+from tonnage.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """A launch file as it was read. Every key of the file is used, ignored or not understood.
+
+    Attributes:
+        kind: whose file it is (`tonnage.formats.KINDS`).
+        model: a hub or catalog name that the file gives; None: it gives none.
+        architecture: the shape that the file spells out; None: it does not.
+        plan: fields of `tonnage.plan.Plan`, by name, that the file or its tool's defaults set.
+        gpus: devices in all, where the file says so.
+        device: which device, where the file says so.
+        tokens: tokens of the whole run.
+        steps: optimizer steps of the whole run.
+        used: dotted paths of the keys that decided something above.
+        ignored: those known to change neither memory nor time, or nothing that is modelled.
+        not_understood: the others, and those whose value stands for nothing that is modelled.
+        notes: what was assumed in reading, in sentences.
+        lacks: what the tool needs, the file does not say and no default fills: ``model``,
+            ``vocab`` (that of the architecture is then a stand-in), or fields of a plan.
+        shrinks: the tool lowers the micro-batch where a rank's share of the global batch is less.
+    """
+
+    kind: str
+    model: str | None = None
+    architecture: Architecture | None = None
+    plan: Mapping[str, Any]
+    gpus: int | None = None
+    device: str | None = None
+    tokens: int | None = None
+    steps: int | None = None
+    used: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    not_understood: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    shrinks: bool = False
+
+    def require(self, given: Collection[str]) -> None:
+        """Insist that what the file lacks is given beside it.
+
+        Args:
+            given: ``model`` and fields of a plan that the person gives.
+
+        Raises:
+            InputError: the file lacks something else; the hint says what to give.
+        """
+        missing = [
+            _LACKING.get(name, (name, f"--{name}")) for name in self.lacks if name not in given
+        ]
+        if missing:
+            what = " and no ".join(what for what, _ in missing)
+            how = " and ".join(how for _, how in missing)
+            raise InputError(
+                field="config", value=self.kind, problem=f"file names no {what}: give {how}"
+            )
+
+
+_LACKING = {
+    "model": ("model that Tonnage can read", "MODEL"),
+    "vocab": ("vocabulary size that is known", "--vocab-size"),
+    "seq": ("sequence length", "--seq"),
+    "mbs": ("micro-batch size", "--mbs"),
+    "gbs": ("global batch size", "--gbs or --grad-acc"),
+}

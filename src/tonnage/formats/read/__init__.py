@@ -1,0 +1,1 @@
+"""Readers, one module a kind of launch file: ``detect(Document)`` and ``read(Document)``."""

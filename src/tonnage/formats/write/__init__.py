@@ -1,0 +1,1 @@
+"""Writers, one module a tool: ``write(Told) -> str``."""

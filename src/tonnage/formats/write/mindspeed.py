@@ -1,0 +1,24 @@
+"""MindSpeed-LLM on Ascend: Megatron-LM's script with the NPU's kernels.
+
+https://gitee.com/ascend/MindSpeed-LLM
+"""
+
+from __future__ import annotations
+
+from tonnage.formats.told import Told
+from tonnage.formats.write.megatron import data_options, parallel_options, script, training_options
+from tonnage.formats.write.megatron_model import Options, model_options
+
+
+def write(told: Told) -> str:
+    """The script."""
+    kernels: Options = {"use-fused-rmsnorm": None, "use-fused-rotary-pos-emb": None}
+    if told.choose("attention", flash=True, eager=False):
+        kernels["use-flash-attn"] = None
+    sections = {
+        "MODEL_ARGS": model_options(told),
+        "PARALLEL_ARGS": parallel_options(told),
+        "TRAINING_ARGS": {**training_options(told, narrow=False), **kernels},
+        "DATA_ARGS": data_options(),
+    }
+    return script(told, sections, per_node="NPUS_PER_NODE", program="pretrain_gpt.py")

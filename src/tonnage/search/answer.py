@@ -1,0 +1,131 @@
+"""What a search answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tonnage.estimation import Estimate
+from tonnage.plan import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """One of the best plans.
+
+    Attributes:
+        plan: the plan, every blank filled.
+        estimate: what `tonnage.estimate` says of it.
+        cost: money for a step, or for the run where its length is given; None without a price.
+    """
+
+    plan: Plan
+    estimate: Estimate
+    cost: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A plan of the frontier of step time against memory.
+
+    Attributes:
+        seconds: of a step.
+        device_bytes: on the worst rank's device.
+        device: the name of the device.
+        gpus: how many.
+        plan: the plan.
+    """
+
+    seconds: float
+    device_bytes: int
+    device: str
+    gpus: int
+    plan: Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Neighbour:
+    """The best plan with one knob a step further.
+
+    Attributes:
+        knob: which.
+        before: its value in the best plan.
+        after: its value here.
+        fields: what is changed with it, by field of a plan.
+        seconds: of a step, after less before; None where that is no plan.
+        bytes: of the worst rank's device, after less before; likewise.
+        fits: whether it fits.
+        error: why it is no plan; empty where it is one.
+    """
+
+    knob: str
+    before: str
+    after: str
+    fields: dict[str, Any]
+    seconds: float | None
+    bytes: int | None
+    fits: bool
+    error: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binding:
+    """What keeps the best plan from being faster.
+
+    Attributes:
+        name: memory, bubble, communication or batch.
+        share: of the step, or of the device's memory.
+        remark: in words.
+    """
+
+    name: str
+    share: float
+    remark: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """Plans of one group as the cloud shows them: their best, and how many they are.
+
+    Attributes:
+        seconds: of a step.
+        device_bytes: on the worst rank's device.
+        good: whether it meets every limit.
+        label: its degrees.
+    """
+
+    seconds: float
+    device_bytes: int
+    good: bool
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchAnswer:
+    """The best plans, and what was looked at to find them.
+
+    Attributes:
+        space: legal plans that were decided on, by weighing them or by a bound.
+        evaluated: plans that were weighed.
+        feasible: those of them that meet every limit.
+        seconds: that the search took.
+        complete: whether all of the space was decided on; not after an interruption.
+        plans: the best, structurally different ones first.
+        frontier: of the cluster of the best plan, the fastest first.
+        bindings: what binds the best plan, the tightest first.
+        neighbours: of the best plan.
+        nearest: where nothing meets the limits, the plan that needs least memory.
+        cloud: what was weighed, for a figure.
+    """
+
+    space: int
+    evaluated: int
+    feasible: int
+    seconds: float
+    complete: bool
+    plans: tuple[Proposal, ...]
+    frontier: tuple[Point, ...]
+    bindings: tuple[Binding, ...]
+    neighbours: tuple[Neighbour, ...]
+    nearest: Proposal | None
+    cloud: tuple[Mark, ...]

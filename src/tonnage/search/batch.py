@@ -1,0 +1,205 @@
+"""Rows of degrees that share the number of stages, and what their parts cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.search.count import plans_of
+from tonnage.search.layouts import Deck
+from tonnage.search.legality import Columns
+from tonnage.search.modes import NONE, Mode
+from tonnage.search.pieces import Floats, Held, Parts, Room, Work
+from tonnage.search.space import DEGREES, Space
+
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """All rows of one number of stages, with sequence parallelism or without.
+
+    Attributes:
+        space: the space that they are of.
+        sp: whether sequence parallelism is on.
+        pp: pipeline stages.
+        decks: the layouts of so many stages.
+        rows: degrees, batch and accumulation.
+        floor: the least seconds of a step of each row, whatever the layout.
+        size: legal plans of all its rows, of those left out for their states too.
+    """
+
+    space: Space
+    sp: bool
+    pp: int
+    decks: tuple[Deck, ...]
+    rows: Columns
+    floor: Floats
+    size: int
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Fields of a plan that is legal with any of the rows."""
+        return _fields(self.space, self.sp, self.decks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """Some rows of a batch with all that bounds are made of.
+
+    Attributes:
+        rows: the rows.
+        work: seconds of the parts, by row.
+        room: bytes of the parts' activations, by row.
+    """
+
+    rows: Columns
+    work: Work
+    room: Room
+
+
+def batches(space: Space, most: float = np.inf) -> list[Batch]:
+    """Every batch of a space that has a row and a layout.
+
+    Args:
+        space: the space.
+        most: bytes that a device has; rows whose states alone need more are counted, and left
+            out.
+    """
+    found = []
+    for sp in space.sequence_parallel():
+        parts: list[_Part] = []
+        for pp in space.pipelines:
+            decks = space.decks(pp)
+            rows = _rows(space, pp, sp, decks) if decks else {}
+            if decks and len(rows["tp"]):
+                size = plans_of(space, pp, decks, rows)
+                kept = _roomy(space, sp, pp, decks, rows, most)
+                rows = {name: column[kept] for name, column in rows.items()}
+                parts.append(_Part(pp=pp, decks=decks, rows=rows, size=size))
+        floors = _floors(space, sp, parts)
+        found += [
+            Batch(
+                space=space,
+                sp=sp,
+                pp=part.pp,
+                decks=part.decks,
+                rows=part.rows,
+                floor=floor,
+                size=part.size,
+            )
+            for part, floor in zip(parts, floors, strict=True)
+        ]
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """A batch without its floors."""
+
+    pp: int
+    decks: tuple[Deck, ...]
+    rows: Columns
+    size: int
+
+
+def _roomy(
+    space: Space, sp: bool, pp: int, decks: Sequence[Deck], rows: Columns, most: float
+) -> NDArray[np.bool_]:
+    """Rows whose states, spread evenly over the stages, leave room: the fullest has no less.
+
+    How many replicas there are follows from the stages, tp and cp, so that few rows differ.
+    """
+    if not np.isfinite(most):
+        return np.ones(len(rows["tp"]), dtype=bool)
+    coded = np.stack([rows[name] for name in ("tp", "ep", "etp")], axis=1)
+    _, first, place = np.unique(coded, axis=0, return_index=True, return_inverse=True)
+    once = {name: column[first] for name, column in rows.items()}
+    once["shard"] = once["dp"] * once["cp"]
+    fields = {
+        **_fields(space, sp, decks),
+        "zero": max(space.zero_stages),
+        "offload_parameters": max(space.offloads),
+    }
+    states = Parts.of(space, fields, once, kept=False).held()
+    counts = np.array(list(space.question.architecture.kinds().values()), dtype=float)
+    (rest, step), (last_rest, last_step) = states.ends
+    resting = counts @ states.resting + rest + last_rest
+    stepping = counts @ states.stepping + step + last_step
+    fits: NDArray[np.bool_] = (np.maximum(resting, stepping) / pp <= most)[place.ravel()]
+    return fits
+
+
+def material(batch: Batch, chosen: Index, modes: Sequence[Mode]) -> Material:
+    """What the bounds of some rows of a batch are made of."""
+    rows = {name: column[chosen] for name, column in batch.rows.items()}
+    rows["shard"] = rows["dp"] * rows["cp"]
+    parts = Parts.of(batch.space, batch.fields, rows)
+    return Material(rows=rows, work=parts.work(modes), room=parts.room(modes))
+
+
+def states_of(batch: Batch, rows: Columns, zero: int, *, hsdp: bool, offload: bool) -> Held:
+    """Bytes of the parts' states, for rows with what they are sharded over."""
+    fields = {**batch.fields, "zero": zero, "offload_parameters": offload}
+    if hsdp:
+        fields["hsdp_shard"] = int(rows["shard"][0])
+    return Parts.of(batch.space, fields, rows).held()
+
+
+def _rows(space: Space, pp: int, sp: bool, decks: Sequence[Deck]) -> Columns:
+    """Legal rows; where every layout interleaves, only whole rounds of micro-batches."""
+    rows = space.rows(pp, sp=sp)
+    if any(deck.vpp == 1 for deck in decks):
+        return rows
+    rounds = rows["grad_acc"] % pp == 0
+    return {name: column[rounds] for name, column in rows.items()}
+
+
+def _fields(space: Space, sp: bool, decks: Sequence[Deck]) -> dict[str, Any]:
+    deck = next((deck for deck in decks if deck.vpp == 1), decks[0])
+    return {
+        **deck.plan_fields(0),
+        "sp": sp,
+        "zero": space.zero_stages[0],
+        "loss": space.losses[0],
+    }
+
+
+def _floors(space: Space, sp: bool, parts: Sequence[_Part]) -> list[Floats]:
+    """A floor for each row of each number of stages.
+
+    A layer's seconds depend on few of the degrees: each combination is weighed once.
+    """
+    ends = np.cumsum([len(part.rows["tp"]) for part in parts])
+    if not len(ends) or not ends[-1]:
+        return [np.empty(0) for _ in parts]
+    every = {n: np.concatenate([part.rows[n] for part in parts]) for n in parts[0].rows}
+    coded = np.stack([every[name] for name in DEGREES], axis=1)
+    _, first, place = np.unique(coded, axis=0, return_index=True, return_inverse=True)
+    once = {name: column[first] for name, column in every.items()}
+    once["shard"] = once["dp"] * once["cp"]
+    decks = parts[int(np.searchsorted(ends, first[0], "right"))].decks
+    found = Parts.of(space, _fields(space, sp, decks), once, kept=False).work((NONE,))
+    counts = np.array(list(space.question.architecture.kinds().values()), dtype=float)
+    outer = found.embedding + np.minimum.reduce(list(found.head.values()))
+    whole = (counts @ found.both + outer)[place.ravel()]
+    return [
+        _least_step(whole[end - len(part.rows["tp"]) : end], part)
+        for end, part in zip(ends, parts, strict=True)
+    ]
+
+
+def _least_step(whole: Floats, part: _Part) -> Floats:
+    """A step's floor from one micro-batch's seconds on all stages together.
+
+    The slowest stage is no faster than the mean; without interleaving one micro-batch passes
+    every stage first.
+    """
+    least: Floats = part.rows["grad_acc"] * whole / part.pp
+    if all(deck.vpp == 1 for deck in part.decks):
+        least = np.maximum(least, whole)
+    return least * (1 - 1e-9)

@@ -1,0 +1,224 @@
+"""Floors of seconds and bytes: what a plan cannot be below, without weighing it.
+
+Both are sums over the parts of a stage (`tonnage.search.pieces`), for the stages that can be
+the slowest or the fullest. Seconds leave out what replicas exchange and the optimizer's step;
+bytes leave out what lives only while a layer runs. Neither is ever above what
+`tonnage.search.evaluate` finds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.algebra import total
+from tonnage.memory.schedule import live_per_chunk
+from tonnage.plan import Plan
+from tonnage.search.layouts import Deck, Ints
+from tonnage.search.legality import Columns
+from tonnage.search.modes import Mode
+from tonnage.search.pieces import Floats, Held, Room, Work
+
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairs:
+    """Layouts with rows of degrees: one entry a pair.
+
+    Attributes:
+        layout: which layout.
+        row: which row of degrees.
+        shard: which shard of a row's states (`tonnage.search.pieces.Held`).
+    """
+
+    layout: Index
+    row: Index
+    shard: Index
+
+    def __len__(self) -> int:
+        """How many pairs."""
+        return len(self.layout)
+
+    def where(self, kept: NDArray[np.bool_]) -> Pairs:
+        """Some of the pairs."""
+        return Pairs(layout=self.layout[kept], row=self.row[kept], shard=self.shard[kept])
+
+
+class Bounds:
+    """The floors of one pipeline's layouts over rows of degrees."""
+
+    def __init__(self, deck: Deck, prefix: Ints, rows: Columns, work: Work) -> None:
+        """Take what the floors are sums of.
+
+        Args:
+            deck: the layouts.
+            prefix: `tonnage.search.layouts.kind_prefix` of the model.
+            rows: degrees; the accumulation is read.
+            work: seconds of the parts, by row.
+        """
+        self._deck = deck
+        self._prefix = prefix
+        self._work = work
+        self._microbatches = rows["grad_acc"]
+        self._whole = prefix[:, -1].astype(float)
+        self._counts = self.counted().sum(axis=2)
+        self._before = prefix[:, deck.start[:, :, 0]].transpose(1, 2, 0)
+        self._shape = Plan(pp=deck.pp, vpp=deck.vpp, schedule=deck.schedule)  # type: ignore[arg-type]
+
+    def counted(self, most: int | None = None) -> Ints:
+        """Layers of each kind, ``[layout, stage, chunk, kind]``; of the first ``most`` only."""
+        start, size = self._deck.start, self._deck.size
+        end = start + (size if most is None else np.minimum(size, most))
+        found: Ints = (self._prefix[:, end] - self._prefix[:, start]).transpose(1, 2, 3, 0)
+        return found
+
+    def every(self) -> Pairs:
+        """All layouts with all rows."""
+        layout, row = np.divmod(
+            np.arange(len(self._deck) * len(self._microbatches)), len(self._microbatches)
+        )
+        return Pairs(layout=layout, row=row, shard=row)
+
+    def seconds(self, pairs: Pairs, mode: Mode, loss: str) -> Floats:
+        """The least that a step takes, by pair."""
+        work, row = self._work, pairs.row
+        each, again = work.both[:, row], None
+        if mode["recompute"] == "selective":
+            each = each + work.selected[mode["recompute_modules"]][:, row]
+        elif mode["recompute"] == "full" and mode["recompute_method"] == "uniform":
+            each = each + work.forward[:, row]
+        elif mode["recompute"] == "full":
+            again = self.counted(mode["recompute_num_layers"]).sum(axis=2)
+        ends = work.embedding[row], work.head[loss][row]
+        stage = _spread(self._counts, pairs, each)
+        if again is not None:
+            stage += _spread(again, pairs, work.forward[:, row])
+        stage[:, 0] += ends[0]
+        stage[:, -1] += ends[1]
+        whole = self._whole @ each + ends[0] + ends[1]
+        found = self._step(stage, whole, pairs, each, ends[0])
+        exactly: Floats = found * (1 - 1e-9)  # sums in another order
+        return exactly
+
+    def _step(
+        self, stage: Floats, whole: Floats, pairs: Pairs, each: Floats, first: Floats
+    ) -> Floats:
+        """As `tonnage.timing.pipeline` has it, for the stages that are looked at."""
+        deck, micro = self._deck, self._microbatches[pairs.row]
+        if deck.schedule != "1f1b":
+            slowest = stage.max(axis=1)
+            flushed: Floats = micro * slowest + (whole - slowest) / deck.vpp
+            return flushed
+        before = _spread(self._before, pairs, each)
+        before[:, 1:] += first[:, None]
+        after = whole[:, None] - before - stage
+        due = deck.pp - 1 - np.array(deck.stages)
+        times = before + micro[:, None] * stage + np.maximum(2 * after - due * stage, 0.0)
+        longest: Floats = times.max(axis=1)
+        return longest
+
+    def states(self, pairs: Pairs, held: Held) -> tuple[Floats, Floats]:
+        """Bytes of states while layers run and in a step, ``[pair, stage]``.
+
+        Args:
+            pairs: layouts and shards of states.
+            held: bytes of the parts' states, by shard.
+        """
+        resting = _spread(self._counts, pairs, held.resting[:, pairs.shard])
+        stepping = _spread(self._counts, pairs, held.stepping[:, pairs.shard])
+        for side, (rest, step) in zip((0, -1), held.ends, strict=True):
+            resting[:, side] += rest[pairs.shard]
+            stepping[:, side] += step[pairs.shard]
+        return resting, stepping
+
+    def active(self, pairs: Pairs, mode: Mode, loss: str, room: Room) -> Floats:
+        """The least bytes that live beside the states, at the loss or after, ``[pair, stage]``.
+
+        Args:
+            pairs: layouts and rows.
+            mode: what is recomputed.
+            loss: how the cross-entropy is computed.
+            room: bytes of the parts' activations, by row.
+        """
+        alive, rebuilt = self._activations(pairs, mode, room)
+        alive[:, 0] += self._live[0][0][pairs.row] * room.saved[0][pairs.row]
+        last = alive[:, -1] + room.saved[1][pairs.row] + room.logits[loss][pairs.row]
+        moment = alive + rebuilt
+        moment[:, -1] = np.maximum(moment[:, -1], last)
+        return moment
+
+    def _activations(self, pairs: Pairs, mode: Mode, room: Room) -> tuple[Floats, Floats]:
+        """What live micro-batches keep, and what recomputation brings back beside it."""
+        layout, row = pairs.layout, pairs.row
+        alive = np.zeros((len(pairs), len(self._deck.stages)))
+        entry = room.entry[row]
+        modules = mode.get("recompute_modules", ())
+        full = mode["recompute"] == "full"
+        count = mode.get("recompute_num_layers", 0)
+        block = full and mode["recompute_method"] == "block"
+        whole = self.counted()
+        inside = whole - self.counted(count) if block else whole
+        kept = room.kept[() if full else modules][:, row]
+        for position, chunks in enumerate(self._alive):
+            for chunk, live in chunks:
+                size = self._deck.size[layout, position, chunk]
+                if full and not block:
+                    each = -(-size // _group(size, count)) * entry
+                else:
+                    each = (inside[layout, position, chunk] * kept.T).sum(axis=1)
+                    each = each + (np.minimum(size, count) * entry if block else 0)
+                alive[:, position] += live[row] * each
+        if not full:
+            return alive, np.zeros_like(alive)
+        group = self.counted(1 if block else max(count, 1))[:, :, 0]
+        rebuilt = _spread(group, pairs, kept) - entry[:, None]
+        return alive, np.maximum(rebuilt, 0.0)
+
+    @cached_property
+    def _live(self) -> list[list[Ints]]:
+        """Micro-batches that each chunk of each stage holds at once, by row."""
+        return [
+            list(live_per_chunk(self._shape, stage, self._microbatches))
+            for stage in self._deck.stages
+        ]
+
+    @cached_property
+    def _alive(self) -> list[list[tuple[int, Ints]]]:
+        """Chunks that differ in some layout, with the micro-batches of all that are like them."""
+        whole = self.counted()
+        found = []
+        for position, live in enumerate(self._live):
+            first = [
+                next(c for c in range(chunk + 1) if _same(whole[:, position], c, chunk))
+                for chunk in range(len(live))
+            ]
+            found.append(
+                [
+                    (chunk, total(live[c] for c in range(len(live)) if first[c] == chunk))
+                    for chunk in sorted(set(first))
+                ]
+            )
+        return found
+
+
+def _same(counts: Ints, one: int, other: int) -> bool:
+    return bool((counts[:, one] == counts[:, other]).all())
+
+
+def _spread(counts: Ints, pairs: Pairs, each: Floats) -> Floats:
+    """Sums over kinds of layers: ``[layout, stage, kind]`` times ``[kind, pair]``, by pair."""
+    summed = np.zeros((len(pairs), counts.shape[1]))
+    for kind, size in enumerate(each):
+        summed += counts[pairs.layout, :, kind] * size[:, None]
+    return summed
+
+
+def _group(size: Ints, count: int) -> Ints:
+    """Layers between two checkpoints, as `tonnage.memory.activations.group_length` has it."""
+    if count:
+        return np.minimum(count, np.maximum(size, 1))
+    return np.maximum(1, np.rint(np.sqrt(size)).astype(np.int64))

@@ -1,0 +1,448 @@
+"""The search of one cluster: bounds for all of the space, weights for what they leave.
+
+Rows of degrees come first, the most promising before the others, with the few layouts that
+have a name and the few ways to recompute that have no depth: some plans that are good. Then all
+of the space is gone through, layout by layout and depth by depth. A plan is left out only where
+its floors show that it cannot be among the best of its structure, nor on the frontier.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.estimation.estimate import usable_bytes
+from tonnage.memory.outside import reserved_bytes
+from tonnage.plan import resolve
+from tonnage.search.batch import Batch, Index, Material, batches, material, states_of
+from tonnage.search.bounds import Bounds, Pairs
+from tonnage.search.evaluate import evaluate
+from tonnage.search.group import Group
+from tonnage.search.layouts import Deck, kind_prefix
+from tonnage.search.legality import Columns
+from tonnage.search.modes import NONE, Mode, modes
+from tonnage.search.parts import prepare
+from tonnage.search.pieces import Floats, Held, plan_of_row
+from tonnage.search.rank import Found, Frontier, Ranking, Structure
+from tonnage.search.space import Space
+from tonnage.search.table import DECIDING
+
+SEEDS: Final = 512
+"""Rows that are looked at at once for the first good plans."""
+
+PAIRS: Final = 400_000
+"""Layouts with rows that are bounded at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What a group of plans shares.
+
+    Attributes:
+        batch: number of stages, and sequence parallelism.
+        deck: the pipeline.
+        layout: which of its layouts.
+        mode: what is recomputed.
+        zero: ZeRO stage.
+        hsdp: whether parameters are sharded over a part of the replicas.
+        loss: how the cross-entropy is computed.
+        offload: whether parameters lie in host memory.
+    """
+
+    batch: Batch
+    deck: Deck
+    layout: int
+    mode: Mode
+    zero: int
+    hsdp: bool
+    loss: str
+    offload: bool
+
+    def fields(self, rows: Columns) -> dict[str, Any]:
+        """The fields of a plan that it decides."""
+        return {
+            **self.deck.plan_fields(self.layout),
+            **self.mode,
+            "sp": self.batch.sp,
+            "zero": self.zero,
+            "hsdp_shard": int(rows["shard"][0]) if self.hsdp else None,
+            "loss": self.loss,
+            "offload_parameters": self.offload,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """Plans of one group that no bound has excluded."""
+
+    choice: Choice
+    rows: Columns
+    seconds: Floats
+    device: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cloud:
+    """Every plan that was weighed: its group, seconds and device bytes, and whether it is good."""
+
+    group: int
+    seconds: Floats
+    device: NDArray[np.int64]
+    good: NDArray[np.bool_]
+
+
+class Hunt:
+    """The search of one cluster."""
+
+    def __init__(
+        self, space: Space, cluster: int, ranking: Ranking, note: Callable[[float], None]
+    ) -> None:
+        """Begin with an empty frontier.
+
+        Args:
+            space: the legal plans on the cluster.
+            cluster: which of the question's it is.
+            ranking: the best plans so far, on this cluster and others.
+            note: is told the share of the work that is done.
+        """
+        self.space = space
+        self.cluster = cluster
+        self.ranking = ranking
+        self.frontier = Frontier()
+        self.groups: list[Group] = []
+        self.cloud: list[Cloud] = []
+        self.capacity = usable_bytes(space.cluster, space.question.limits)
+        self.size = 0
+        self._most = float(self.capacity) if space.question.fitting else np.inf
+        self.longest = space.question.longest_step(space.cluster)
+        self._note = note
+        self._prefix = kind_prefix(space.question.architecture)
+        self._share = (
+            1.0 if space.runtime.reserved == "replay" else float(reserved_bytes(10**9)) / 1e9
+        )
+        self._headroom = space.question.objective == "headroom"
+
+    def run(self) -> None:
+        """Weigh or exclude every plan of the space.
+
+        First some good plan is found; then the best among layouts with a name and modes without
+        depth, which is close to the best of all; then all of the space is gone through.
+        """
+        every = batches(self.space, self._most)
+        self.size = sum(batch.size for batch in every)
+        found = [batch for batch in every if len(batch.floor)]
+        found.sort(key=lambda batch: float(batch.floor.min()))
+        self._seed(found)
+        self._sweep(found, quick=True)
+        self._sweep(found, quick=False)
+
+    def _seed(self, found: Sequence[Batch]) -> None:
+        """Weigh plans with named layouts, the fastest rows first, until some are good."""
+        floors = np.concatenate([np.empty(0), *(batch.floor for batch in found)])
+        number = np.repeat(np.arange(len(found)), [len(batch.floor) for batch in found])
+        first = np.searchsorted(number, np.arange(len(found)))
+        order = np.argsort(floors, kind="stable")
+        for start in range(0, len(order), SEEDS):
+            chosen = order[start : start + SEEDS]
+            parts = [
+                (found[which], chosen[number[chosen] == which] - first[which])
+                for which in np.unique(number[chosen])
+            ]
+            self._prepare(parts)
+            self._weigh(
+                [each for part in parts for each in self.candidates(*part, quick=True)],
+                enough=True,
+            )
+            if len(self.frontier.seconds):
+                return
+
+    def _sweep(self, found: Sequence[Batch], *, quick: bool) -> None:
+        """Bound the space, the fastest rows first, and weigh what the bounds leave.
+
+        The quick pass weighs the most promising of all first; the other, which would have too
+        many to remember, pipeline by pipeline.
+        """
+        reached = [self._in_reach(batch.pp, batch.rows, batch.floor) for batch in found]
+        self._prepare(
+            [(batch, np.flatnonzero(mine)) for batch, mine in zip(found, reached, strict=True)]
+        )
+        waiting: list[Candidates] = []
+        for place, batch in enumerate(found):
+            self._note((place + (not quick) * len(found)) / (2 * len(found)))
+            mine = np.flatnonzero(self._in_reach(batch.pp, batch.rows, batch.floor))
+            for look in self._looks(batch, mine, quick=quick):
+                waiting += self._of_deck(look)
+                if not quick:
+                    self._weigh(waiting)
+                    waiting = []
+        self._weigh(waiting)
+
+    def _prepare(self, parts: Sequence[tuple[Batch, Index]]) -> None:
+        """Have the parts of some rows weighed all at once, and not batch by batch."""
+        prepare(
+            self.space.question.architecture,
+            {
+                name: np.concatenate([batch.rows[name][mine] for batch, mine in parts])
+                for name in DECIDING
+            },
+        )
+
+    def _in_reach(self, pp: int, rows: Columns, floor: Floats) -> NDArray[np.bool_]:
+        """Rows whose seconds could make the top or the frontier."""
+        if self._headroom:
+            return floor <= self.longest
+        top = floor < self._limits(pp, rows)
+        return (floor <= self.longest) & (top | (floor <= self._span()))
+
+    def _span(self) -> float:
+        """The end of the frontier, in seconds."""
+        if not len(self.frontier.seconds):
+            return np.inf
+        return float(self.frontier.seconds[0]) * self.space.question.span
+
+    def _limits(self, pp: int, rows: Columns) -> Floats:
+        """What each row must be below to change the top."""
+        degrees = np.stack([rows[name] for name in ("tp", "cp", "ep")], axis=1)
+        each, place = np.unique(degrees, axis=0, return_inverse=True)
+        structures = [(self.cluster, pp, *map(int, values)) for values in each]
+        limits = self.ranking.limits(self.cluster, structures, self.capacity)
+        return limits[place.ravel()]
+
+    def candidates(self, batch: Batch, chosen: Index, *, quick: bool) -> Iterator[Candidates]:
+        """The plans of some rows that no bound excludes.
+
+        Args:
+            batch: the rows' batch.
+            chosen: which of its rows.
+            quick: only layouts with a name, and modes without depth.
+        """
+        for look in self._looks(batch, chosen, quick=quick):
+            yield from self._of_deck(look)
+
+    def _looks(self, batch: Batch, chosen: Index, *, quick: bool) -> Iterator[_Look]:
+        """The pipelines of some rows, as many layouts at a time as can be bounded at once."""
+        if not len(chosen):
+            return
+        deepest = 1 if quick else max(int(deck.longest.max()) for deck in batch.decks)
+        offered = modes(self.space.question, deepest)
+        stuff = material(batch, chosen, offered)
+        states = self._states(batch, stuff.rows)
+        for deck in batch.decks:
+            for part in _parts(deck, len(chosen), quick=quick):
+                yield _Look(batch=batch, deck=part, stuff=stuff, states=states, modes=offered)
+
+    def _states(self, batch: Batch, rows: Columns) -> list[_States]:
+        """The states of some rows by ZeRO stage, shard and offload; the smallest first."""
+        found = []
+        for offload in sorted(self.space.offloads, reverse=True):
+            for zero in sorted(self.space.zero_stages, reverse=True):
+                kinds = [
+                    (
+                        hsdp,
+                        columns,
+                        index,
+                        states_of(batch, columns, zero, hsdp=hsdp, offload=offload),
+                    )
+                    for hsdp, columns, index in self.space.shards(rows, zero)
+                ]
+                found += [
+                    _States(
+                        zero=zero, offload=offload, hsdp=hsdp, rows=columns, base=index, held=held
+                    )
+                    for hsdp, columns, index, held in kinds
+                ]
+        return found
+
+    def _of_deck(self, look: _Look) -> Iterator[Candidates]:
+        """The candidates of one pipeline."""
+        bounds = Bounds(look.deck, self._prefix, look.stuff.rows, look.stuff.work)
+        limits = self._limits(look.deck.pp, look.stuff.rows)
+        pairs = bounds.every()
+        if look.deck.vpp > 1:
+            pairs = pairs.where(look.stuff.rows["grad_acc"][pairs.row] % look.deck.pp == 0)
+        heads = look.stuff.work.head
+        quickest = min(heads, key=lambda loss: float(heads[loss].sum()))
+        pairs = pairs.where(self._fast(bounds.seconds(pairs, NONE, quickest), limits[pairs.row]))
+        hopeless: set[tuple[str, str, str]] = set()
+        for mode in look.modes:
+            kind = mode["recompute"], mode.get("recompute_method", "")
+            deep = mode.get("recompute_num_layers", 0)
+            chosen = pairs.where(deep <= look.deck.longest[pairs.layout] - (kind[1] == "block"))
+            for loss in self.space.losses if len(chosen) else ():
+                if (*kind, loss) in hopeless:
+                    continue
+                seconds = bounds.seconds(chosen, mode, loss)
+                fast = self._fast(seconds, limits[chosen.row])
+                if fast.any():
+                    some = chosen.where(fast)
+                    yield from self._of_mode(look, bounds, some, seconds[fast], mode, loss)
+                elif kind[0] == "full" and deep:
+                    # Deeper recomputation takes no less time.
+                    hopeless.add((*kind, loss))
+
+    def _of_mode(
+        self, look: _Look, bounds: Bounds, pairs: Pairs, seconds: Floats, mode: Mode, loss: str
+    ) -> Iterator[Candidates]:
+        """Candidates of one way of recomputation and one loss: those that fit and add something."""
+        active = bounds.active(pairs, mode, loss, look.stuff.room)
+        limits = self._limits(look.deck.pp, look.stuff.rows)
+        among = np.arange(len(pairs))
+        for number, states in enumerate(look.states):
+            chosen, origin = states.spread(pairs, among)
+            resting, stepping = bounds.states(chosen, states.held)
+            tensors = np.maximum(resting + active[origin], stepping).max(axis=1)
+            device = tensors * self._share + look.stuff.room.outside[chosen.row]
+            kept = self._adds(seconds[origin], device, limits[chosen.row])
+            if not number:
+                # The first are the smallest: the others hold no less.
+                among = np.unique(origin[kept])
+            if kept.any():
+                choice = functools.partial(
+                    Choice, batch=look.batch, deck=look.deck, mode=mode, loss=loss
+                )
+                yield from states.split(
+                    choice, chosen.where(kept), seconds[origin][kept], device[kept]
+                )
+
+    def _fast(self, seconds: Floats, limits: Floats) -> NDArray[np.bool_]:
+        """Whether plans of these seconds could be wanted."""
+        within = seconds <= self.longest
+        if self._headroom:
+            return within
+        return within & ((seconds < limits) | (seconds <= self._span()))
+
+    def _adds(self, seconds: Floats, device: Floats, limits: Floats) -> NDArray[np.bool_]:
+        """Whether plans with these floors fit, and could change the top or the frontier."""
+        fits = device <= self._most
+        if self._headroom:
+            return fits & (device < limits)
+        before = (seconds <= self._span()) & self.frontier.adds(seconds, device)
+        return fits & ((seconds < limits) | before)
+
+    def _weigh(self, candidates: list[Candidates], *, enough: bool = False) -> None:
+        """Weigh candidates, the most promising group first, while bounds do not exclude it."""
+        order = sorted(range(len(candidates)), key=lambda i: (self._promise(candidates[i]), i))
+        for done, index in enumerate(order):
+            group = candidates[index]
+            limits = self._limits(group.choice.deck.pp, group.rows)
+            kept = self._adds(group.seconds, group.device, limits)
+            if kept.any():
+                self._take(group.choice, {n: c[kept] for n, c in group.rows.items()})
+            if enough and len(self.frontier.seconds) and done >= len(order) // 100:
+                return
+
+    def _promise(self, group: Candidates) -> float:
+        return float((group.device if self._headroom else group.seconds).min())
+
+    def _take(self, choice: Choice, rows: Columns) -> None:
+        """Weigh a group, and rank the plans that meet every limit."""
+        question = self.space.question
+        plan = plan_of_row(self.space, choice.fields(rows), rows, 0)
+        whole = resolve(plan, question.architecture, self.space.cluster).plan
+        group = Group(plan=whole, columns=rows)
+        weighed = evaluate(question.architecture, group, self.space.cluster, question.limits)
+        good = (weighed.device <= self._most) & (weighed.seconds <= self.longest)
+        number = len(self.groups)
+        self.groups.append(group)
+        self.cloud.append(
+            Cloud(group=number, seconds=weighed.seconds, device=weighed.device, good=good)
+        )
+        index = np.flatnonzero(good)
+        if not len(index):
+            return
+        self.frontier.add(
+            weighed.seconds[index], weighed.device[index].astype(np.float64), number, index
+        )
+        self._rank(group, number, weighed.seconds, weighed.device, index)
+
+    def _rank(
+        self, group: Group, number: int, seconds: Floats, device: NDArray[np.int64], index: Index
+    ) -> None:
+        """Offer the best plan of each structure among those of a group."""
+        first, second = (device, seconds) if self._headroom else (seconds, device)
+        order = index[np.lexsort((second[index], first[index]))]
+        degrees = np.stack([group.columns[name][order] for name in ("tp", "cp", "ep")], axis=1)
+        _, places = np.unique(degrees, axis=0, return_index=True)
+        for place in places:
+            row = int(order[place])
+            structure: Structure = (self.cluster, group.plan.pp, *map(int, degrees[place]))
+            key = self.ranking.key(
+                self.cluster, float(seconds[row]), int(device[row]), self.capacity
+            )
+            self.ranking.offer(
+                structure,
+                Found(
+                    key=key,
+                    cluster=self.cluster,
+                    group=number,
+                    row=row,
+                    seconds=float(seconds[row]),
+                    device=int(device[row]),
+                ),
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _States:
+    """States of some rows under one ZeRO stage, with all that they can be sharded over."""
+
+    zero: int
+    offload: bool
+    hsdp: bool
+    rows: Columns
+    base: Index
+    held: Held
+
+    def spread(self, pairs: Pairs, among: Index) -> tuple[Pairs, Index]:
+        """Some of the pairs with every shard of their row, and which pair each comes from."""
+        order = np.argsort(self.base, kind="stable")
+        start = np.searchsorted(self.base[order], pairs.row[among], "left")
+        count = np.searchsorted(self.base[order], pairs.row[among], "right") - start
+        origin = np.repeat(among, count)
+        within = np.arange(len(origin)) - np.repeat(np.cumsum(count) - count, count)
+        shard = order[np.repeat(start, count) + within]
+        return Pairs(layout=pairs.layout[origin], row=pairs.row[origin], shard=shard), origin
+
+    def split(
+        self, choice: Callable[..., Choice], pairs: Pairs, seconds: Floats, device: Floats
+    ) -> Iterator[Candidates]:
+        """Pairs with their floors as candidates, a group for each layout."""
+        for layout in np.unique(pairs.layout):
+            mine = pairs.layout == layout
+            shard = pairs.shard[mine]
+            yield Candidates(
+                choice=choice(
+                    layout=int(layout), zero=self.zero, hsdp=self.hsdp, offload=self.offload
+                ),
+                rows={name: column[shard] for name, column in self.rows.items()},
+                seconds=seconds[mine],
+                device=device[mine],
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Look:
+    """One pipeline with the rows that are looked at."""
+
+    batch: Batch
+    deck: Deck
+    stuff: Material
+    states: list[_States]
+    modes: tuple[Mode, ...]
+
+
+def _parts(deck: Deck, rows: int, *, quick: bool) -> Iterator[Deck]:
+    """The layouts that have a name; or all, as many at a time as can be bounded at once."""
+    if quick:
+        named = sum("account_for_loss" in fields for fields in deck.fields)
+        if named or len(deck):
+            yield deck.take(slice(0, max(named, min(len(deck), 4))))
+        return
+    size = max(1, PAIRS // max(rows, 1))
+    for start in range(0, len(deck), size):
+        yield deck.take(slice(start, start + size))

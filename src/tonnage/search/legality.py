@@ -1,0 +1,44 @@
+"""What ties the numbers of a plan together, over columns: as `tonnage.plan.check` has it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonnage.cluster import Cluster
+from tonnage.plan import Plan
+
+Columns = dict[str, NDArray[np.int64]]
+
+
+def joint(
+    rows: Columns, *, pp: int, vpp: int, sp: bool, plan: Plan, cluster: Cluster
+) -> NDArray[np.bool_]:
+    """Which rows are legal together; each value by itself is taken to be.
+
+    Args:
+        rows: tp, cp, ep, etp, dp, mbs, grad_acc and seq.
+        pp: pipeline stages.
+        vpp: virtual stages; the accumulation must be whole rounds of the stages with several.
+        sp: sequence parallelism.
+        plan: for the global batch.
+        cluster: for the number of ranks.
+    """
+    tp, cp, dp = rows["tp"], rows["cp"], rows["dp"]
+    legal: NDArray[np.bool_] = tp * cp * dp * pp == cluster.gpus
+    legal &= (tp * cp * dp) % (rows["ep"] * rows["etp"]) == 0
+    legal &= rows["mbs"] * dp * rows["grad_acc"] == plan.gbs
+    # Causal attention is balanced over cp ranks by giving each an early and a late piece.
+    pieces = np.where(cp > 1, 2 * cp, 1)
+    legal &= rows["seq"] % np.lcm(pieces, cp * tp if sp else cp) == 0
+    if vpp > 1:
+        legal &= rows["grad_acc"] % pp == 0
+    if plan.optimizer_in_backward:
+        legal &= rows["grad_acc"] == 1
+    return legal
+
+
+def divisors(number: int) -> tuple[int, ...]:
+    """The divisors of a number, the smallest first."""
+    small = [n for n in range(1, int(number**0.5) + 1) if number % n == 0]
+    return tuple(sorted({*small, *(number // n for n in small)}))

@@ -1,0 +1,148 @@
+"""Why a plan is not the answer: illegal, too large, slower, or as good."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from tonnage.cluster import Cluster
+from tonnage.errors import InputError
+from tonnage.estimation import Estimate
+from tonnage.plan import Plan, resolve
+from tonnage.search.answer import Proposal
+from tonnage.search.find import find_plans
+from tonnage.search.question import Question
+
+Verdict: TypeAlias = Literal["illegal", "too large", "slower", "ties", "best"]
+
+SAME = 1e-3
+"""Step times that differ by less of themselves are one."""
+
+_FREE: dict[str, Any] = {
+    "dp": None,
+    "grad_acc": None,
+    "etp": None,
+    "sp": None,
+    "schedule": None,
+    "first_stage_layers": None,
+    "last_stage_layers": None,
+    "account_for_embedding": False,
+    "account_for_loss": False,
+    "hsdp_shard": None,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reason:
+    """What excludes the plans with some values.
+
+    Attributes:
+        verdict: in a word.
+        text: in a sentence.
+        parts: seconds of the best of them less those of the best plan, by part of a step.
+        estimate: the best of them; None where none is legal.
+    """
+
+    verdict: Verdict
+    text: str
+    parts: Mapping[str, float]
+    estimate: Estimate | None
+
+
+def why_not(question: Question, wanted: Mapping[str, Any], best: Proposal | None) -> Reason:
+    """What excludes the plans that have the values that are asked about.
+
+    The best of them is found first, so that the answer is not about a poor choice of the rest.
+
+    Args:
+        question: the search.
+        wanted: values by knob.
+        best: the plan that was found; None where nothing was.
+    """
+    kept = dataclasses.replace(question, choices={**question.choices, **_tuples(wanted)}, top=1)
+    try:
+        found = find_plans(kept)
+    except InputError as refused:
+        return Reason(
+            verdict="illegal",
+            text=_refusal(question, wanted, best, refused),
+            parts={},
+            estimate=None,
+        )
+    if found.plans:
+        return _compared(found.plans[0], best)
+    least = found.nearest
+    if least is None:
+        return Reason(
+            verdict="slower", text="no such plan meets the limits", parts={}, estimate=None
+        )
+    memory = least.estimate.memory
+    return Reason(
+        verdict="too large",
+        text=f"does not fit: even the one that needs least takes {_gib(-memory.headroom_bytes)} "
+        f"more than the {_gib(memory.capacity_bytes)} there are"
+        if memory.headroom_bytes < 0
+        else "fits, but takes longer than the deadline or the budget allow",
+        parts={},
+        estimate=least.estimate,
+    )
+
+
+def _tuples(wanted: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    return {knob: (value,) for knob, value in wanted.items()}
+
+
+def _compared(other: Proposal, best: Proposal | None) -> Reason:
+    ours, answer = (best or other).estimate, other.estimate
+    longer = answer.step.seconds - ours.step.seconds
+    parts = {
+        part: seconds - ours.step.breakdown[part]
+        for part, seconds in answer.step.breakdown.items()
+        if abs(seconds - ours.step.breakdown[part]) > SAME * ours.step.seconds
+    }
+    if best is None or other.plan == best.plan:
+        return Reason(verdict="best", text="it is the best plan", parts={}, estimate=answer)
+    share = longer / ours.step.seconds
+    if abs(share) < SAME:
+        text = "ties with the best plan: its step is as long"
+        return Reason(verdict="ties", text=text, parts=parts, estimate=answer)
+    if longer < 0:
+        text = f"is faster by {-share:.1%}, but is not the best by what was asked for"
+        return Reason(verdict="slower", text=text, parts=parts, estimate=answer)
+    most = max(parts, key=lambda part: parts[part])
+    text = f"slower by {share:.1%} ({longer:.3g} s a step), most of it {most.replace('_', ' ')}"
+    return Reason(verdict="slower", text=text, parts=parts, estimate=answer)
+
+
+def _refusal(
+    question: Question, wanted: Mapping[str, Any], best: Proposal | None, refused: InputError
+) -> str:
+    """The error of the plan itself, which says more than that there is none."""
+    known = {**_single(question), **wanted}
+    base = dataclasses.replace(best.plan, **_FREE) if best else question.base
+    for changes in (wanted, known):
+        plan = dataclasses.replace(base, **changes)
+        plan = dataclasses.replace(plan, recompute_modules=tuple(plan.recompute_modules))
+        for cluster in question.clusters:
+            error = _error(plan, question, cluster)
+            if error:
+                return f"not legal: {error}"
+    return f"not legal: {refused.message}"
+
+
+def _single(question: Question) -> dict[str, Any]:
+    return {knob: values[0] for knob, values in question.choices.items() if len(values) == 1}
+
+
+def _error(plan: Plan, question: Question, cluster: Cluster) -> str:
+    try:
+        resolve(plan, question.architecture, cluster)
+    except InputError as error:
+        return error.message
+    return ""
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.2f} GiB"

@@ -1,0 +1,152 @@
+"""``estimate --config``: a launch file in place of MODEL and flags, which go before it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.running import run
+
+SCRIPT = """
+GPUS_PER_NODE=8
+NNODES=2
+ARGS=(
+    --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --ffn-hidden-size 11008
+    --seq-length 4096 --max-position-embeddings 4096 --position-embedding-type rope
+    --normalization RMSNorm --swiglu --disable-bias-linear --hidden-dropout 0
+    --attention-dropout 0 --untie-embeddings-and-output-weights
+    --tokenizer-type Llama2Tokenizer
+    --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --sequence-parallel
+    --micro-batch-size 1 --global-batch-size 64 --train-iters 1000
+    --bf16 --use-distributed-optimizer --lr 1e-4 --my-own-option 3
+)
+torchrun --nproc_per_node $GPUS_PER_NODE --nnodes $NNODES pretrain_gpt.py "${ARGS[@]}"
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    path = tmp_path / "train.sh"
+    path.write_text(SCRIPT, encoding="utf-8")
+    return str(path)
+
+
+def weigh(*words: str) -> Any:
+    result = run("estimate", *words, "--json")
+    assert result.code in (0, 3), result.out
+    return result.json()
+
+
+def test_a_launch_file_is_weighed_as_the_same_flags_are(script: str) -> None:
+    flags = "--tp 2 --pp 2 --sp --mbs 1 --gbs 64 --seq 4096 --zero 1 --steps 1000".split()
+    other = ("--no-overlap-grad-reduce", "--no-overlap-param-gather", "--precision", "bf16-mixed")
+    ours = weigh("--config", script, "--gpus", "H100")
+    theirs = weigh("llama-7b", "--gpus", "16xH100", *flags, *other)
+    assert ours["plan"] == theirs["plan"]
+    assert ours["memory"] == theirs["memory"]
+    assert ours["step"] == theirs["step"]
+
+
+def test_the_answer_says_what_became_of_the_keys(script: str) -> None:
+    config = weigh("--config", script, "--gpus", "H100")["config"]
+    assert config["kind"] == "megatron"
+    assert config["not_understood"] == ["--my-own-option"]
+    assert "--lr" in config["ignored"]
+    assert "--hidden-size" in config["used"]
+    line = run("estimate", "--config", script, "--gpus", "H100").out.splitlines()[0]
+    assert line.startswith("config: megatron, ")
+    assert line.endswith("not understood: --my-own-option")
+
+
+def test_flags_model_and_cluster_go_before_the_file(script: str) -> None:
+    answer = weigh(
+        "llama-3.1-8b", "--config", script, "--gpus", "8xA100", "--gbs", "32", "--tp", "4"
+    )
+    assert answer["model"]["name"] == "llama-3.1-8b"
+    assert answer["cluster"]["gpus"] == 8
+    assert (answer["plan"]["tp"], answer["plan"]["gbs"], answer["plan"]["pp"]) == (4, 32, 2)
+    assert weigh("--config", script, "--gpus", "H100", "--grad-acc", "2")["plan"]["gbs"] == 8
+    assert weigh("--config", script, "--gpus", "H100", "--steps", "5")["run"]["steps"] == 5
+
+
+def test_the_vocabulary_can_be_given(script: str) -> None:
+    small = weigh("--config", script, "--gpus", "H100")["model"]["parameters"]
+    large = weigh("--config", script, "--gpus", "H100", "--vocab-size", "64000")
+    assert large["model"]["parameters"] - small == 2 * 4096 * (64_000 - 32_000)
+
+
+@pytest.mark.parametrize(
+    ("drop", "words", "said"),
+    [
+        ("", (), "file names no device: give --gpus 16xH100"),
+        ("NNODES=2", ("--gpus", "H100"), "file names no number of devices: give --gpus 8xH100"),
+        ("--seq-length 4096", ("--gpus", "H100"), "file names no sequence length: give --seq"),
+        (
+            "--tokenizer-type Llama2Tokenizer",
+            ("--gpus", "H100"),
+            "file names no vocabulary size that is known: give --vocab-size",
+        ),
+        (
+            "--num-layers 32",
+            ("--gpus", "H100"),
+            "file names no model that Tonnage can read: give MODEL",
+        ),
+    ],
+)
+def test_what_is_missing_is_asked_for(
+    drop: str, words: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "train.sh"
+    path.write_text(SCRIPT.replace(drop, "") if drop else SCRIPT, encoding="utf-8")
+    result = run("estimate", "--config", str(path), *words)
+    assert result.code == 2
+    assert said in result.err
+
+
+def test_it_is_read_from_stdin_and_its_kind_can_be_named() -> None:
+    named = run("estimate", "--config", "-", "--config-kind", "Megatron", "--gpus", "H100",
+                stdin=SCRIPT)  # fmt: skip
+    assert named.code == 0
+    unknown = run("estimate", "--config", "-", "--config-kind", "fairseq", stdin=SCRIPT)
+    assert unknown.code == 2
+    assert "accepted: mindspeed, megatron, nanotron" in unknown.err
+
+
+def test_two_sources_of_one_thing_are_refused(script: str, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"tp": 2}), encoding="utf-8")
+    both = run("estimate", "--config", script, "--plan-file", str(plan), "--gpus", "H100")
+    assert both.code == 2
+    assert "given beside --config" in both.err
+    alone = run("estimate", "gpt2", "--config-kind", "megatron", "--gpus", "H100")
+    assert alone.code == 2
+    assert "without --config" in alone.err
+
+
+def test_a_model_that_cannot_be_had_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(
+        "model: {name: hf_causal_lm, pretrained_model_name_or_path: nobody/nothing}\n"
+        "global_train_batch_size: 8\ndevice_train_microbatch_size: 1\nmax_seq_len: 128\n"
+        "train_loader: {}\n",
+        encoding="utf-8",
+    )
+    result = run("estimate", "--config", str(path), "--gpus", "8xH100")
+    assert result.code == 2
+    assert "file names the model nobody/nothing, and " in result.err
+    assert result.err.rstrip().splitlines()[0].endswith("give MODEL")
+    assert run("estimate", "gpt2", "--config", str(path), "--gpus", "8xH100").code == 0
+
+
+def test_a_micro_batch_that_is_more_than_a_ranks_share_is_lowered(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(
+        "model: {name: hf_causal_lm, pretrained_model_name_or_path: gpt2}\n"
+        "global_train_batch_size: 16\ndevice_train_microbatch_size: 16\nmax_seq_len: 128\n"
+        "train_loader: {}\n",
+        encoding="utf-8",
+    )
+    assert weigh("--config", str(path), "--gpus", "8xH100")["plan"]["mbs"] == 2

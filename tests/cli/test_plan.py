@@ -1,0 +1,131 @@
+"""``tonnage plan`` as a person or a program calls it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.running import run
+from tonnage.cli.plan import choices_of
+
+SMALL = ("gpt2", "--gpus", "4xA100", "--gbs", "32", "--seq", "1024", "--vpp", "1")
+"""A search that takes a moment."""
+
+
+def test_json_has_the_plans_and_what_they_were_chosen_from() -> None:
+    result = run("plan", *SMALL, "--top", "2", "--json")
+    assert result.code == 0
+    answer = result.json()
+    assert answer["schema_version"] == 1
+    assert answer["space"] >= answer["evaluated"] >= answer["feasible"] > 0
+    assert answer["seconds"] > 0
+    assert answer["complete"] is True
+    assert len(answer["plans"]) == 2
+    best = answer["plans"][0]
+    assert best["estimate"]["fits"]
+    assert best["plan"] == best["estimate"]["plan"]
+    assert {"seconds", "device_bytes", "plan"} <= answer["frontier"][0].keys()
+    assert "cloud" not in answer
+
+
+def test_a_plan_of_the_answer_is_a_plan_file(tmp_path: Path) -> None:
+    best = run("plan", *SMALL, "--top", "1", "--json").json()["plans"][0]
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(best["plan"]), encoding="utf-8")
+    again = run("estimate", "gpt2", "--gpus", "4xA100", "--plan-file", str(file), "--json").json()
+    assert again["step"] == best["estimate"]["step"]
+    assert again["memory"] == best["estimate"]["memory"]
+
+
+def test_the_flags_that_are_printed_are_the_best_plan() -> None:
+    shown = run("plan", *SMALL, "--top", "1").out
+    start = shown.index("--runtime")
+    words = shown[start : shown.index("\n\n", start)].split()
+    best = run("plan", *SMALL, "--top", "1", "--json").json()["plans"][0]["estimate"]
+    again = run("estimate", "gpt2", "--gpus", "4xA100", *words, "--json").json()
+    assert again["step"]["seconds"] == best["step"]["seconds"]
+    assert again["memory"]["peak_bytes"] == best["memory"]["peak_bytes"]
+
+
+def test_the_answer_says_why() -> None:
+    shown = run("plan", *SMALL, "--why-not", "tp=4 mbs=1").out
+    for title in ("fits on 4", "Why not", "The best plans", "What binds", "One step either way"):
+        assert title in shown
+    assert "slower by" in shown
+
+
+def test_nothing_fits_is_exit_code_3_with_the_nearest() -> None:
+    result = run("plan", *SMALL, "--memory-limit", "2GiB")
+    assert result.code == 3
+    assert "no plan meets the limits" in result.out
+    assert "GiB too much" in result.out
+
+
+def test_several_clusters_are_compared_by_cost() -> None:
+    words = ("gpt2", "--gpus", "2..4xA100,4xH100", "--gbs", "32", "--seq", "1024", "--vpp", "1")
+    result = run("plan", *words, "--objective", "cost", "--price", "A100=1,H100=100", "--json")
+    best = result.json()["plans"][0]
+    assert best["estimate"]["cluster"]["device"].startswith("A100")
+    assert best["cost"] == pytest.approx(
+        best["estimate"]["cluster"]["gpus"] * best["estimate"]["step"]["seconds"] / 3600.0
+    )
+
+
+def test_the_page_holds_the_cloud(tmp_path: Path) -> None:
+    page = tmp_path / "plans.html"
+    assert run("plan", *SMALL, "--html", str(page)).code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "frontier" in text
+    assert 'src="http' not in text
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--tp", "3"), "holds no legal plan"),
+        (("--tp", "1,x"), "is not a whole number"),
+        (("--objective", "joy"), "is not known"),
+        (("--price", "H9000=2"), "H9000"),
+        (("--why-not", "tp"), "is not a knob and its value"),
+        (("--why-not", "seq=4"), "is not a knob and its value"),
+        (("--top", "0"), "is none"),
+        (("--objective", "cost"), "has no price"),
+    ],
+)
+def test_what_cannot_be_answered_is_one_error(words: tuple[str, ...], says: str) -> None:
+    result = run("plan", *SMALL, *words)
+    assert result.code == 2
+    assert says in result.err
+    assert "Traceback" not in result.err
+
+
+def test_a_batch_is_needed() -> None:
+    result = run("plan", "gpt2", "--gpus", "4xA100")
+    assert result.code == 2
+    assert "gbs" in result.err
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"tp": "1,2, 4"}, {"tp": (1, 2, 4)}),
+        ({"sp": False}, {"sp": (False,)}),
+        ({"account_for_loss": True}, {"account_for_loss": (True,)}),
+        ({"recompute": "none,full"}, {"recompute": ("none", "full")}),
+        (
+            {"recompute": "every-4"},
+            {
+                "recompute": ("full",),
+                "recompute_method": ("uniform",),
+                "recompute_num_layers": (4,),
+            },
+        ),
+        ({"recompute_modules": ["mlp,core_attn"]}, {"recompute_modules": (("mlp", "core_attn"),)}),
+        ({"loss": "eager,linear"}, {"loss": ("eager", "linear")}),
+    ],
+)
+def test_lists_are_read_as_people_write_them(given: Any, wanted: Any) -> None:
+    assert choices_of(given) == wanted

@@ -1,0 +1,302 @@
+"""Plans written for a tool and read back: the same plan, or a refusal that names a field."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.cli.running import run as command_line
+from tests.plan.strategies import DEEPSEEK, DENSE, GPT, MIXTURE, cluster
+from tonnage.arch import Architecture, load
+from tonnage.cli.flags import plan_changes
+from tonnage.cluster import Cluster
+from tonnage.errors import InputError
+from tonnage.formats import EXPORTS, Launch, export
+from tonnage.formats.detect import detect_kind
+from tonnage.formats.text import parse_document
+from tonnage.formats.torchtitan_models import find
+from tonnage.plan import Plan
+from tonnage.plan.layout_text import balanced
+from tonnage.plan.resolve import resolve
+
+NAMES = {"megatron": "x.sh", "mindspeed": "x.sh", "nanotron": "x.yaml", "torchtitan": "x.toml"}
+
+
+def of_torchtitan(name: str, flavor: str) -> Architecture:
+    found = find(name, flavor)
+    assert found is not None
+    return found
+
+
+LLAMA3 = of_torchtitan("llama3", "debugmodel")
+QWEN3 = of_torchtitan("qwen3", "debugmodel_moe")
+
+Case = tuple[Architecture, Plan, Cluster]
+
+
+def read_back(kind: str, text: str) -> Launch:
+    document = parse_document(NAMES[kind], text)
+    return detect_kind(document, kind).read(document)
+
+
+def returned(kind: str, case: Case) -> tuple[Plan, Plan]:
+    """A plan with every blank filled, before it was written and after it was read back."""
+    architecture, plan, where = case
+    written = export(kind, architecture, plan, where)
+    launch = read_back(kind, written.text)
+    assert launch.kind == kind
+    assert launch.gpus == where.gpus
+    assert not launch.lacks
+    assert not launch.not_understood, launch.not_understood
+    read: dict[str, Any] = dict(launch.plan)
+    return (
+        resolve(plan, architecture, where).plan,
+        resolve(Plan(**read), architecture, where).plan,
+    )
+
+
+@st.composite
+def degrees(draw: st.DrawFn, *axes: str) -> dict[str, int]:
+    found = {axis: draw(st.sampled_from((1, 2, 4))) for axis in axes}
+    ranks = 1
+    for size in found.values():
+        ranks *= size
+    found["dp"] = draw(st.sampled_from([n for n in (1, 2, 4) if ranks * n <= 8 or ranks % 8 == 0]))
+    return found
+
+
+@st.composite
+def megatron_cases(draw: st.DrawFn, runtime: str) -> Case:
+    def pick(*options: Any) -> Any:
+        return draw(st.sampled_from(options))
+
+    architecture = pick(DENSE, GPT, MIXTURE, DEEPSEEK)
+    size = draw(degrees("tp", "pp", "cp"))
+    plan: dict[str, Any] = {**size, "runtime": runtime, "zero": pick(0, 1)}
+    if size["pp"] == 2:
+        layouts: tuple[dict[str, Any], ...] = (
+            {},
+            {"first_stage_layers": 3},
+            {"pipeline_layout": "Ettt|tttttL"},
+            {"vpp": 2},
+        )
+        plan.update(pick(*layouts))
+    plan["sp"] = size["tp"] > 1
+    if architecture.is_moe:
+        plan.update(ep=pick(1, size["dp"]), etp=pick(1, size["tp"]))
+        plan["moe_capacity_factor"] = pick(None, 1.25)
+    narrow = ("fp8", "mxfp8", "nvfp4") if runtime == "megatron" else ()
+    plan.update(
+        mbs=pick(1, 2),
+        grad_acc=size["pp"] * pick(1, 2),
+        seq=pick(64, 128),
+        precision=pick("bf16-mixed", "bf16-mixed-bf16-grads", "fp16-mixed", "fp32", *narrow),
+        optimizer=pick("adamw", "muon"),
+        recompute=pick("none", "selective", "full"),
+        attention=pick("flash", "eager"),
+        loss=pick(None, "vocab-parallel-fused"),
+        overlap_grad_reduce=pick(True, False),
+        tp_comm_overlap=pick(True, False),
+        habits=pick((), (("vocab_multiple", "64"),)),
+    )
+    plan["overlap_param_gather"] = bool(plan["zero"]) and plan["overlap_grad_reduce"]
+    if plan["recompute"] == "full":
+        plan.update(recompute_method=pick("uniform", "block"), recompute_num_layers=pick(1, 2))
+    if plan["recompute"] == "selective":
+        plan["recompute_modules"] = pick(("core_attn",), ("mlp", "layernorm"), ("activation",))
+    if plan["zero"] and size["dp"] > 1 and size["cp"] == 1:
+        plan["hsdp_shard"] = pick(None, size["dp"] // 2)
+    ranks = size["tp"] * size["pp"] * size["cp"] * size["dp"]
+    return architecture, Plan(**plan), cluster(ranks)
+
+
+@settings(max_examples=30)
+@given(case=megatron_cases("megatron"))
+def test_megatron_reads_back_the_same_plan(case: Case) -> None:
+    before, after = returned("megatron", case)
+    assert after == before
+
+
+@settings(max_examples=15)
+@given(case=megatron_cases("mindspeed"))
+def test_mindspeed_reads_back_the_same_plan(case: Case) -> None:
+    before, after = returned("mindspeed", case)
+    assert after == before
+
+
+@st.composite
+def nanotron_cases(draw: st.DrawFn) -> Case:
+    def pick(*options: Any) -> Any:
+        return draw(st.sampled_from(options))
+
+    size = draw(degrees("tp", "pp"))
+    plan: dict[str, Any] = {**size, "runtime": "nanotron", "zero": pick(0, 1)}
+    if size["pp"] > 1:
+        plan["schedule"] = pick("1f1b", "gpipe")
+    plan.update(
+        sp=pick(True, False),
+        mbs=pick(1, 2),
+        grad_acc=size["pp"] * pick(1, 2),
+        seq=pick(64, 128),
+        precision=pick("bf16-mixed-accumulate", "bf16", "fp32"),
+        optimizer_step=pick("fused", "foreach"),
+        recompute=pick("none", "full"),
+    )
+    ranks = size["tp"] * size["pp"] * size["dp"]
+    return LLAMA3, Plan(**plan), cluster(ranks)
+
+
+@settings(max_examples=20)
+@given(case=nanotron_cases())
+def test_nanotron_reads_back_the_same_plan(case: Case) -> None:
+    before, after = returned("nanotron", case)
+    # The file says that the vocabulary is padded to a multiple of 1, as nanotron does anyway.
+    assert dataclasses.replace(after, habits=()) == dataclasses.replace(before, habits=())
+
+
+@st.composite
+def torchtitan_cases(draw: st.DrawFn) -> Case:
+    def pick(*options: Any) -> Any:
+        return draw(st.sampled_from(options))
+
+    architecture = pick(LLAMA3, QWEN3)
+    size = draw(degrees("tp", "pp", "cp"))
+    plan: dict[str, Any] = {**size, "runtime": "fsdp2", "sp": size["tp"] > 1, "zero": pick(2, 3)}
+    if size["pp"] > 1:
+        chunks = 2 if size["pp"] == 2 else 1
+        plan["vpp"] = chunks = pick(1, chunks)
+        layers = len(architecture.layers)
+        plan["pipeline_layout"] = balanced(layers, size["pp"] * chunks)
+        if chunks == 1:
+            plan["schedule"] = pick("1f1b", "gpipe")
+    plan.update(
+        mbs=pick(1, 2),
+        grad_acc=size["pp"] * pick(1, 2),
+        seq=pick(64, 128),
+        precision=pick("bf16-amp", "bf16", "fp32", "fp8-amp", "mxfp8-amp"),
+        optimizer_step=pick("fused", "foreach"),
+        recompute=pick("none", "selective", "full"),
+        tp_comm_overlap=pick(True, False),
+        loss=pick("eager", "compiled"),
+    )
+    if plan["recompute"] == "selective":
+        plan["recompute_modules"] = pick(("outputs",), ("every-second-layer",))
+    replicas = size["dp"] * size["cp"]
+    if size["dp"] > 2:
+        plan["hsdp_shard"] = pick(None, replicas // 2)
+    return architecture, Plan(**plan), cluster(size["tp"] * size["pp"] * replicas)
+
+
+@settings(max_examples=30)
+@given(case=torchtitan_cases())
+def test_torchtitan_reads_back_the_same_plan(case: Case) -> None:
+    before, after = returned("torchtitan", case)
+    if before.hsdp_shard == (before.dp or 1) * before.cp:
+        before = dataclasses.replace(before, hsdp_shard=None)
+    assert after == before
+
+
+@settings(max_examples=20)
+@given(case=megatron_cases("megatron") | nanotron_cases() | torchtitan_cases())
+def test_torchrun_is_read_by_the_flags_of_every_verb(case: Case) -> None:
+    architecture, plan, where = case
+    words = shlex.split(export("torchrun", architecture, plan, where).text)
+    start = words.index("train")
+    assert words[:2] == ["torchrun", "--nnodes"]
+    assert words[start - 2 : start] == ["-m", "tonnage"]
+    assert int(words[2]) * int(words[4]) == where.gpus
+    assert Plan(**parsed(words[start + 1 :])) == resolve(plan, architecture, where).plan
+
+
+def parsed(words: list[str]) -> dict[str, Any]:
+    """Fields of a plan from flags, by the parser of the command line."""
+    from cyclopts import App
+
+    from tonnage.cli.flags import with_plan_flags
+
+    found: list[dict[str, Any]] = []
+
+    def verb(model: str, /, **flags: Any) -> int:
+        assert model
+        found.append(plan_changes(flags))
+        return 0
+
+    app = App()
+    app.default(with_plan_flags(verb))
+    app(words, exit_on_error=False, result_action="return_value")
+    return found[0]
+
+
+def test_what_a_tool_cannot_be_told_is_refused_by_name() -> None:
+    llama, where = load("llama-3.1-8b"), cluster(8)
+    for kind, plan, field in (
+        ("megatron", Plan(lora_rank=8), "lora_rank"),
+        ("megatron", Plan(recompute="full", recompute_num_layers=0), "recompute_num_layers"),
+        ("megatron", Plan(precision="bf16"), "precision"),
+        ("nanotron", Plan(runtime="nanotron", optimizer="lion"), "optimizer"),
+        ("torchtitan", Plan(runtime="fsdp2", recompute="selective"), "recompute_modules"),
+        ("torchtitan", Plan(runtime="fsdp2", lora_rank=8), "lora_rank"),
+        ("megatron", Plan(runtime="nanotron"), "runtime"),
+    ):
+        with pytest.raises(InputError) as caught:
+            export(kind, llama, plan, where)
+        assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "said"),
+    [
+        ("megatron", "gemma-2-9b", "no norm after attention"),
+        ("megatron", "jamba-v0.1", "attention alone"),
+        ("nanotron", "gpt2", "RMSNorm and rotary"),
+        ("torchtitan", "mistral-7b", "torchtitan has no mistral-7b"),
+    ],
+)
+def test_a_model_that_a_tool_lacks_is_a_warning(kind: str, model: str, said: str) -> None:
+    runtime = EXPORTS[kind].runtimes[0]
+    written = export(kind, load(model), Plan(runtime=runtime, seq=512), cluster(8))
+    assert any(said in warning for warning in written.warnings), written.warnings
+
+
+def test_the_command_line_writes_the_file_alone_and_warns_beside_it() -> None:
+    flags = ("--gpus", "16xH100", "--tp", "2", "--pp", "2", "--export", "megatron")
+    result = command_line("estimate", "gemma-2-9b", *flags)
+    assert result.code == 0
+    assert result.out.startswith("#!/bin/bash\n")
+    assert result.err.startswith("warning: megatron")
+    told = command_line("estimate", "gemma-2-9b", *flags, "--json").json()["export"]
+    assert told["text"] == result.out
+    assert [f"warning: {one}" for one in told["warnings"]] == result.err.splitlines()
+
+
+def test_a_tool_sets_the_runtime_and_another_is_refused() -> None:
+    base = ("estimate", "llama-3.1-8b", "--gpus", "8xH100", "--export", "torchtitan")
+    assert command_line(*base).code == 0
+    refused = command_line(*base, "--runtime", "nanotron", "--json")
+    assert refused.code == 2
+    assert refused.json()["error"]["field"] == "runtime"
+    unknown = command_line(*base[:-1], "gpt-neox", "--json").json()["error"]
+    assert (unknown["field"], unknown["value"]) == ("export", "gpt-neox")
+
+
+def test_a_launch_of_one_tool_becomes_one_of_another(tmp_path: Any) -> None:
+    source = tmp_path / "run.json"
+    source.write_text(json.dumps(["--num-layers", "4"]), encoding="utf-8")
+    text = command_line(
+        *("estimate", "llama-3.1-8b", "--gpus", "8xH100", "--tp", "2", "--export", "nanotron")
+    ).out
+    source = tmp_path / "run.yaml"
+    source.write_text(text, encoding="utf-8")
+    result = command_line(
+        *("estimate", "--config", str(source), "--gpus", "H100", "--export", "megatron")
+    )
+    assert result.code == 0
+    assert "left to megatron" in result.err
+    launch = read_back("megatron", result.out)
+    assert (launch.plan["tp"], launch.gpus) == (2, 8)

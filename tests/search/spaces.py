@@ -1,0 +1,53 @@
+"""Small questions, and all the plans of their spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tests.plan.strategies import DENSE, cluster
+from tonnage.arch import Architecture
+from tonnage.estimation import Limits
+from tonnage.plan import Plan
+from tonnage.search import Question
+from tonnage.search.batch import batches
+from tonnage.search.hunt import Candidates, Hunt
+from tonnage.search.rank import Ranking
+from tonnage.search.space import Space
+
+
+def question(
+    architecture: Architecture = DENSE,
+    *,
+    gpus: int = 8,
+    runtime: str = "megatron",
+    gbs: int = 16,
+    seq: int = 128,
+    choices: Mapping[str, tuple[Any, ...]] | None = None,
+    limits: Limits | None = None,
+    **more: Any,
+) -> Question:
+    """A question about a small model."""
+    return Question(
+        architecture=architecture,
+        clusters=(cluster(gpus),),
+        base=Plan(runtime=runtime, gbs=gbs, seq=seq),
+        choices=choices or {},
+        limits=limits or Limits(),
+        **more,
+    )
+
+
+def hunt(asked: Question) -> Hunt:
+    """A hunt that has found nothing yet, so that its bounds exclude nothing that fits."""
+    space = Space(question=asked, cluster=asked.clusters[0])
+    return Hunt(space, 0, Ranking(asked), lambda _: None)
+
+
+def every_candidate(asked: Question) -> Iterator[Candidates]:
+    """All plans of a space, group by group, with their floors."""
+    begun = hunt(asked)
+    for batch in batches(begun.space):
+        yield from begun.candidates(batch, np.arange(len(batch.floor)), quick=False)

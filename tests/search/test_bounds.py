@@ -1,0 +1,56 @@
+"""No floor is above what a plan weighs, under any stack."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.plan.strategies import DEEPSEEK, DENSE, GPT, MIXTURE
+from tests.search.spaces import every_candidate, question
+from tonnage.arch import Architecture
+from tonnage.plan import resolve
+from tonnage.search.evaluate import evaluate
+from tonnage.search.group import Group
+from tonnage.search.pieces import plan_of_row
+from tonnage.search.rank import Frontier
+
+EVERY = 23
+"""Of the groups of a space, one in so many is weighed."""
+
+
+@pytest.mark.parametrize("architecture", [DENSE, GPT, MIXTURE, DEEPSEEK], ids=lambda a: a.name)
+@pytest.mark.parametrize("runtime", ["megatron", "nanotron", "fsdp2", "deepspeed", "accelerate"])
+def test_no_plan_is_below_its_floors(architecture: Architecture, runtime: str) -> None:
+    asked = question(architecture, gpus=8, runtime=runtime, gbs=16)
+    where = asked.clusters[0]
+    weighed = 0
+    for number, candidates in enumerate(every_candidate(asked)):
+        if number % EVERY:
+            continue
+        choice, rows = candidates.choice, candidates.rows
+        plan = plan_of_row(choice.batch.space, choice.fields(rows), rows, 0)
+        group = Group(plan=resolve(plan, architecture, where).plan, columns=rows)
+        found = evaluate(architecture, group, where)
+        assert (candidates.seconds <= found.seconds).all(), choice.mode
+        assert (candidates.device <= found.device).all(), choice.mode
+        weighed += len(group)
+    assert weighed > 0
+
+
+def test_a_frontier_keeps_what_nothing_beats() -> None:
+    random = np.random.default_rng(1)
+    frontier = Frontier()
+    seconds, device = random.random(200), random.random(200)
+    for start in range(0, 200, 20):
+        part = slice(start, start + 20)
+        frontier.add(seconds[part], device[part], start, np.arange(20))
+    wanted = {
+        (s, d)
+        for s, d in zip(seconds, device, strict=True)
+        if not any(
+            (s2 <= s) & (d2 <= d) & ((s2 < s) | (d2 < d))
+            for s2, d2 in zip(seconds, device, strict=True)
+        )
+    }
+    assert set(zip(frontier.seconds, frontier.device, strict=True)) == wanted
+    assert not frontier.adds(frontier.seconds, frontier.device).any()

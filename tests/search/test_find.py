@@ -1,0 +1,267 @@
+"""The best plan is the best: held to every plan of small spaces, and to what must hold."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.plan.strategies import DENSE, MIXTURE, cluster
+from tests.search.spaces import every_candidate, question
+from tonnage.errors import InputError
+from tonnage.estimation import Limits, estimate
+from tonnage.plan import Plan, resolve
+from tonnage.search import Question, SearchAnswer, find_plans, why_not
+from tonnage.search.evaluate import evaluate
+from tonnage.search.group import Group
+from tonnage.search.pieces import plan_of_row
+
+MIB = 2**20
+NARROW: dict[str, tuple[Any, ...]] = {"cp": (1,), "mbs": (1, 2), "vpp": (1, 2), "loss": ("eager",)}
+"""A space small enough to weigh every plan of it."""
+
+
+@cache
+def weighed() -> tuple[Question, np.ndarray, np.ndarray]:
+    """All plans of a space, without bounds: seconds and device bytes."""
+    asked = question(gpus=8, choices=NARROW)
+    seconds, device = [], []
+    for candidates in every_candidate(asked):
+        choice, rows = candidates.choice, candidates.rows
+        plan = plan_of_row(choice.batch.space, choice.fields(rows), rows, 0)
+        whole = resolve(plan, asked.architecture, asked.clusters[0]).plan
+        found = evaluate(asked.architecture, Group(plan=whole, columns=rows), asked.clusters[0])
+        seconds.append(found.seconds)
+        device.append(found.device)
+    return asked, np.concatenate(seconds), np.concatenate(device)
+
+
+def limited(asked: Question, memory: int | None) -> Question:
+    return dataclasses.replace(asked, limits=Limits(memory_limit=memory))
+
+
+@cache
+def best_within(memory: int, **choices: Any) -> SearchAnswer:
+    return find_plans(limited(question(gpus=8, choices={**NARROW, **choices}), memory))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.2, 1.0])
+def test_the_best_plan_is_that_of_all_plans_weighed(share: float) -> None:
+    asked, seconds, device = weighed()
+    memory = int(device.min() + share * (device.max() - device.min()))
+    found = find_plans(limited(asked, memory))
+    fits = device <= memory
+    assert found.space == len(seconds)
+    assert found.evaluated <= len(seconds)
+    assert found.plans[0].estimate.step.seconds == pytest.approx(seconds[fits].min(), rel=1e-12)
+    for point in found.frontier:
+        beaten = fits & (seconds < point.seconds) & (device < point.device_bytes)
+        assert not beaten.any()
+
+
+@pytest.mark.parametrize("share", [0.02, 1.0])
+def test_the_plan_with_most_headroom_is_that_of_all_plans_weighed(share: float) -> None:
+    asked, _, device = weighed()
+    memory = int(device.min() + share * (device.max() - device.min()))
+    found = find_plans(limited(dataclasses.replace(asked, objective="headroom"), memory))
+    assert found.plans[0].estimate.memory.peak_bytes.device == device.min()
+
+
+@settings(max_examples=12)
+@given(st.integers(0, 400), st.integers(0, 400))
+def test_more_memory_never_makes_the_best_time_worse(less: int, more: int) -> None:
+    asked, _, device = weighed()
+    floor = int(device.min())
+    small, large = sorted((floor + less * MIB // 8, floor + more * MIB // 8))
+    times = [
+        find_plans(limited(asked, memory)).plans[0].estimate.step.seconds
+        for memory in (small, large)
+    ]
+    assert times[1] <= times[0] * (1 + 1e-12)
+
+
+@settings(max_examples=15)
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "tp": st.sampled_from([(1,), (2, 4), (8,)]),
+            "pp": st.sampled_from([(1,), (2,), (4, 8)]),
+            "zero": st.sampled_from([(0,), (1,)]),
+            "recompute": st.sampled_from([("none",), ("full",)]),
+            "mbs": st.sampled_from([(1,), (2,)]),
+        },
+    )
+)
+def test_fixing_a_knob_never_improves_the_best(choices: dict[str, tuple[Any, ...]]) -> None:
+    _, _, device = weighed()
+    memory = int(device.min()) + 40 * MIB
+    free = best_within(memory).plans[0].estimate.step.seconds
+    kept = find_plans(limited(question(gpus=8, choices={**NARROW, **choices}), memory))
+    for each in kept.plans:
+        assert each.estimate.step.seconds >= free * (1 - 1e-12)
+        for knob, values in choices.items():
+            assert getattr(each.plan, knob) in values
+
+
+@pytest.mark.parametrize("runtime", ["megatron", "fsdp2"])
+def test_a_larger_cluster_never_needs_more_memory_for_the_same_batch_a_gpu(runtime: str) -> None:
+    least = []
+    for gpus in (2, 4, 8, 16):
+        asked = question(gpus=gpus, gbs=gpus, runtime=runtime, choices={"loss": ("eager",)})
+        found = find_plans(dataclasses.replace(asked, objective="headroom", top=1))
+        least.append(found.plans[0].estimate.memory.peak_bytes.allocated)
+    assert least == sorted(least, reverse=True)
+
+
+@pytest.mark.parametrize("architecture", [DENSE, MIXTURE], ids=lambda each: each.name)
+@pytest.mark.parametrize("runtime", ["megatron", "nanotron", "fsdp2", "ddp"])
+def test_every_plan_returned_equals_its_own_estimate(architecture: Any, runtime: str) -> None:
+    asked = question(architecture, gpus=8, runtime=runtime, top=4)
+    found = find_plans(asked)
+    assert found.plans
+    for each in found.plans:
+        alone = estimate(architecture, each.plan, asked.clusters[0])
+        assert alone.step == each.estimate.step
+        assert alone.memory == each.estimate.memory
+        assert alone.fits
+    for point in found.frontier:
+        alone = estimate(architecture, point.plan, asked.clusters[0])
+        assert alone.step.seconds == pytest.approx(point.seconds, rel=1e-9)
+        assert alone.memory.peak_bytes.device <= point.device_bytes
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    first, second = (find_plans(question(gpus=8)) for _ in range(2))
+    assert dataclasses.replace(first, seconds=0.0) == dataclasses.replace(second, seconds=0.0)
+
+
+def test_plans_are_of_different_structure() -> None:
+    found = find_plans(question(gpus=8, top=6))
+    degrees = [(p.plan.tp, p.plan.pp, p.plan.cp, p.plan.ep) for p in found.plans]
+    assert len(set(degrees)) == len(degrees) == 6
+    times = [p.estimate.step.seconds for p in found.plans]
+    assert times == sorted(times)
+
+
+def several(**more: Any) -> Question:
+    return dataclasses.replace(
+        question(choices=NARROW), clusters=(cluster(16), cluster(4), cluster(8)), **more
+    )
+
+
+def test_fewest_gpus_are_the_smallest_cluster_that_will_do() -> None:
+    assert find_plans(several(objective="gpus")).plans[0].estimate.cluster.gpus == 4
+    hurry = several(objective="gpus", limits=Limits(steps=10))
+    fastest = find_plans(dataclasses.replace(hurry, objective="time")).plans[0].estimate
+    late = dataclasses.replace(hurry, deadline=fastest.step.seconds * 10)
+    assert find_plans(late).plans[0].estimate.cluster.gpus == fastest.cluster.gpus
+
+
+def test_the_cheapest_is_the_least_product_of_price_gpus_and_time() -> None:
+    asked = several(objective="cost", prices={"": 2.0})
+    best = find_plans(asked).plans[0]
+    costs = []
+    for where in asked.clusters:
+        alone = find_plans(dataclasses.replace(asked, clusters=(where,), objective="time"))
+        costs.append(2.0 * where.gpus * alone.plans[0].estimate.step.seconds / 3600.0)
+    assert best.cost == pytest.approx(min(costs))
+
+
+def test_a_budget_and_hosts_exclude_clusters() -> None:
+    small = find_plans(several(max_nodes=1)).plans
+    assert {each.estimate.cluster.gpus for each in small} <= {4, 8}
+    with pytest.raises(InputError, match="max_nodes"):
+        find_plans(several(max_nodes=0))
+    poor = several(budget=1e-9, prices={"": 2.0}, limits=Limits(steps=10))
+    found = find_plans(poor)
+    assert not found.plans
+    assert found.nearest is not None
+
+
+def test_nothing_fits_says_what_is_nearest() -> None:
+    _, _, device = weighed()
+    found = find_plans(limited(question(gpus=8, choices=NARROW), int(device.min()) - MIB))
+    assert not found.plans
+    assert found.nearest is not None
+    assert found.nearest.estimate.memory.peak_bytes.device == device.min()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "verdict", "says"),
+    [
+        ({"tp": 3}, "illegal", "does not divide"),
+        ({"tp": 8, "mbs": 1}, "slower", "slower by"),
+        ({"ep": 2}, "illegal", "needs experts"),
+    ],
+)
+def test_why_not_says_what_excludes_a_plan(wanted: dict[str, Any], verdict: str, says: str) -> None:
+    asked = question(gpus=8)
+    reason = why_not(asked, wanted, find_plans(asked).plans[0])
+    assert reason.verdict == verdict
+    assert says in reason.text
+
+
+def test_why_not_says_by_how_much_a_plan_is_too_large() -> None:
+    _, _, device = weighed()
+    asked = limited(question(gpus=8, choices=NARROW), int(device.min()) + MIB)
+    reason = why_not(asked, {"tp": 1, "pp": 1, "zero": 0}, find_plans(asked).plans[0])
+    assert reason.verdict == "too large"
+    assert "GiB more than" in reason.text
+
+
+def test_why_not_of_the_best_plan_is_that_it_is_the_best() -> None:
+    asked = question(gpus=8)
+    best = find_plans(asked).plans[0]
+    wanted = {name: getattr(best.plan, name) for name in ("tp", "pp", "cp", "mbs", "zero")}
+    assert why_not(asked, wanted, best).verdict == "best"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"base": Plan()}, "gbs"),
+        ({"choices": {"seq": (1,)}}, "seq"),
+        ({"choices": {"tp": ()}}, "tp"),
+        ({"top": 0}, "top"),
+        ({"deadline": 5.0}, "deadline"),
+        ({"objective": "cost"}, "price"),
+    ],
+)
+def test_a_question_that_cannot_be_answered_is_refused(change: dict[str, Any], field: str) -> None:
+    with pytest.raises(InputError) as refused:
+        dataclasses.replace(question(), **change)
+    assert refused.value.field == field
+
+
+def test_a_space_without_a_legal_plan_is_refused() -> None:
+    with pytest.raises(InputError, match="holds no legal plan"):
+        find_plans(question(choices={"tp": (3,)}))
+
+
+def test_an_interruption_gives_the_best_so_far() -> None:
+    told = 0
+
+    def interrupt(_: float) -> None:
+        nonlocal told
+        told += 1
+        if told > 3:
+            raise KeyboardInterrupt
+
+    found = find_plans(question(gpus=8), interrupt)
+    assert not found.complete
+    assert found.plans
+    assert math.isfinite(found.plans[0].estimate.step.seconds)
+
+
+def test_a_stage_of_the_embedding_alone_is_weighed() -> None:
+    plan = Plan(runtime="fsdp2", pp=3, gbs=6, seq=128, account_for_embedding=True)
+    two = dataclasses.replace(DENSE, layers=DENSE.layers[:2])
+    found = estimate(two, plan, cluster(6))
+    assert [stage.layers for stage in found.memory.stages] == [0, 1, 1]
