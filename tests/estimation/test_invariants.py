@@ -11,6 +11,7 @@ from hypothesis import given, settings
 
 from tests.plan.strategies import Run, runs
 from tonnage.estimation import estimate
+from tonnage.plan.schedule import streams
 
 EXAMPLES = settings(max_examples=60)
 
@@ -66,7 +67,8 @@ def test_the_batch_and_the_ranks_multiply_out(run: Run) -> None:
     plan: Any = answer.plan
     assert plan.gbs == plan.mbs * plan.grad_acc * plan.dp
     assert plan.tp * plan.pp * plan.cp * plan.dp == answer.cluster.gpus
-    assert sum(stage.layers for stage in answer.memory.stages) == len(run[0].layers)
+    layers = sum(stage.layers for stage in answer.memory.stages)
+    assert layers == streams(plan) * len(run[0].layers)
     assert [stage.stage for stage in answer.memory.stages] == list(range(plan.pp))
 
 

@@ -98,6 +98,8 @@ CASES: tuple[tuple[Architecture, str, dict[str, Any]], ...] = (
     (DENSE, "megatron", {"zero": 0, "sp": True, "pp": 4, "recompute_num_layers": 0}),
     (DENSE, "megatron", {"zero": 1, "sp": True, "pp": 4, "schedule": "gpipe"}),
     (DENSE, "megatron", {"zero": 1, "sp": True, "pp": 4, "vpp": 2, "schedule": "interleaved"}),
+    (DENSE, "megatron", {"zero": 1, "sp": True, "pp": 4, "schedule": "zero-bubble"}),
+    (DENSE, "megatron", {"zero": 1, "sp": True, "pp": 4, "vpp": 2, "schedule": "dualpipev"}),
     (DENSE, "megatron", {"zero": 1, "sp": True, "optimizer": "adam8bit"}),
     (DENSE, "megatron", {"zero": 1, "sp": True, "optimizer": "adafactor"}),
     (DENSE, "megatron", {"zero": 1, "sp": True, "optimizer": "muon"}),

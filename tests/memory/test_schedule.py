@@ -1,90 +1,108 @@
-"""Micro-batches in flight, against schedules written out pass by pass."""
+"""Micro-batches in flight: the closed forms against the orders that they come from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 import sympy
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tonnage.memory.schedule import live_per_chunk
+from tests.plan.test_schedule import plan_of
+from tonnage.memory.schedule import Held, course, fullest, live_per_chunk
 from tonnage.plan import Plan
-
-Pass = tuple[Literal["forward", "backward"], int]
-
-
-def gpipe(microbatches: int) -> Iterator[Pass]:
-    """Every forward, then every backward."""
-    yield from (("forward", 0) for _ in range(microbatches))
-    yield from (("backward", 0) for _ in range(microbatches))
-
-
-def one_forward_one_backward(p: int, stage: int, microbatches: int) -> Iterator[Pass]:
-    """PipeDream-Flush: as many forwards as stages follow, then one of each."""
-    warmup = min(p - stage - 1, microbatches)
-    yield from (("forward", 0) for _ in range(warmup))
-    for _ in range(microbatches - warmup):
-        yield from (("forward", 0), ("backward", 0))
-    yield from (("backward", 0) for _ in range(warmup))
-
-
-def interleaved(p: int, v: int, stage: int, microbatches: int) -> Iterator[Pass]:
-    """Megatron-Core's order: p micro-batches through a chunk, then p through the next.
-
-    Backward passes go through the chunks in the opposite order.
-    """
-    passes = microbatches * v
-    chunk = [k // p % v for k in range(passes)]
-    warmup = min(2 * (p - stage - 1) + (v - 1) * p, passes)
-    yield from (("forward", chunk[k]) for k in range(warmup))
-    for k in range(passes - warmup):
-        yield "forward", chunk[warmup + k]
-        yield "backward", v - 1 - chunk[k]
-    yield from (("backward", v - 1 - chunk[k]) for k in range(passes - warmup, passes))
-
-
-def fullest(order: Iterator[Pass], chunks: int = 1) -> list[tuple[int, ...]]:
-    """Live micro-batches of each chunk at every moment when most are alive."""
-    live = [0] * chunks
-    moments: list[tuple[int, ...]] = []
-    for direction, chunk in order:
-        live[chunk] += 1 if direction == "forward" else -1
-        assert live[chunk] >= 0
-        moments.append(tuple(live))
-    assert live == [0] * chunks
-    most = max(sum(moment) for moment in moments)
-    return [moment for moment in moments if sum(moment) == most]
-
+from tonnage.plan.schedule import least, streams
 
 SIZES = [(p, stage, m) for p in (1, 2, 3, 4, 8) for stage in range(p) for m in (1, 2, 3, 8, 16)]
 
 
+def most(plan: Plan, stage: int, m: int) -> int:
+    """The most passes that are kept at once, counted in the order of passes."""
+    return max(sum(held.kept) for _, held in course(plan, stage, m))
+
+
 @pytest.mark.parametrize(("p", "stage", "m"), SIZES)
 def test_one_forward_one_backward(p: int, stage: int, m: int) -> None:
-    live = live_per_chunk(Plan(pp=p, schedule="1f1b"), stage, m)
-    assert [tuple(live)] == sorted(set(fullest(one_forward_one_backward(p, stage, m))))
+    plan = Plan(pp=p, schedule="1f1b")
+    assert live_per_chunk(plan, stage, m) == (min(p - stage, m),) == (most(plan, stage, m),)
 
 
 @pytest.mark.parametrize("m", [1, 4, 9])
 def test_gpipe(m: int) -> None:
-    assert live_per_chunk(Plan(pp=4, schedule="gpipe"), 2, m) == [m]
-    assert fullest(gpipe(m)) == [(m,)]
+    plan = Plan(pp=4, schedule="gpipe")
+    assert live_per_chunk(plan, 2, m) == (m,) == (most(plan, 2, m),)
 
 
 @pytest.mark.parametrize("p", [2, 3, 4, 8])
 @pytest.mark.parametrize("v", [2, 3, 4])
 @pytest.mark.parametrize("rounds", [1, 2, 3, 5])
 def test_interleaved(p: int, v: int, rounds: int) -> None:
-    """The most passes alive at once, spread over the chunks as at some such moment."""
-    plan = Plan(pp=p, vpp=v, schedule="interleaved")
+    """``2(p - r - 1) + (v - 1)p + 1`` passes at once (arXiv 2104.04473, section 2.2)."""
+    plan = plan_of("interleaved", p, v)
     for stage in range(p):
-        live = live_per_chunk(plan, stage, rounds * p)
-        assert tuple(live) in fullest(interleaved(p, v, stage, rounds * p), v)
+        passes = min(2 * (p - stage - 1) + (v - 1) * p + 1, rounds * p * v)
+        assert sum(live_per_chunk(plan, stage, rounds * p)) == passes
+        assert most(plan, stage, rounds * p) == passes
+
+
+@pytest.mark.parametrize("p", [2, 3, 4, 8])
+def test_zb_h1_keeps_a_micro_batch_for_each_stage(p: int) -> None:
+    """Kept or waiting, p on every stage at the least (arXiv 2401.10241, section 2.3)."""
+    plan = plan_of("zero-bubble", p)
+    for stage in range(p):
+        assert {held.all for held in fullest(plan, stage, 4 * p)} == {p}
+
+
+@pytest.mark.parametrize("p", [2, 4, 8])
+def test_dualpipe_keeps_one_micro_batch_more_than_stages(p: int) -> None:
+    """``PP + 1`` of a stage of 1F1B's size (DualPipe's table), and no more on any."""
+    plan = plan_of("dualpipe", p)
+    held = [max(sum(one.kept) for one in fullest(plan, stage, 4 * p)) for stage in range(p)]
+    assert max(held) == p + 1
+    vee = plan_of("dualpipev", p // 2) if p > 2 else None
+    if vee is not None:
+        assert held[: p // 2] == [
+            max(sum(one.kept) for one in fullest(vee, stage, 4 * p)) for stage in range(p // 2)
+        ]
+
+
+SCHEDULES = ("1f1b", "gpipe", "interleaved", "zero-bubble", "zbv", "dualpipe", "dualpipev")
+
+
+@given(
+    schedule=st.sampled_from(SCHEDULES),
+    half=st.integers(1, 3),
+    v=st.integers(2, 4),
+    wider=st.integers(0, 3),
+    more=st.integers(0, 20),
+    sizes=st.lists(st.integers(0, 1000), min_size=8, max_size=8),
+)
+def test_no_moment_of_the_order_holds_more_bytes(
+    schedule: str, half: int, v: int, wider: int, more: int, sizes: list[int]
+) -> None:
+    """Whatever a chunk keeps, and whatever is left of it for its weights' gradients."""
+    p = 2 * half
+    group = p + wider if schedule == "interleaved" else None
+    plan = plan_of(schedule, p, v if group else 1, group)
+    m = least(plan) + streams(plan) * more
+    if group is not None:
+        m = group * (1 + more // 4) + (p + more % (wider + 1) if more % 2 and wider else 0)
+
+    def weigh(held: Held) -> int:
+        kept = sum(size * count for size, count in zip(sizes, held.kept, strict=False))
+        return kept + sum(size * count for size, count in zip(sizes[4:], held.late, strict=False))
+
+    for stage in range(p):
+        closed = max(weigh(held) for held in fullest(plan, stage, m))
+        replayed = max(weigh(held) for _, held in course(plan, stage, m))
+        assert replayed <= closed
+        if m >= 3 * p:
+            assert replayed == closed
 
 
 def test_in_symbols_it_is_the_smaller_of_both() -> None:
     m: Any = sympy.Symbol("m", positive=True, integer=True)
     (live,) = live_per_chunk(Plan(pp=4, schedule="1f1b"), 1, m)
     assert live == sympy.Min(3, m)
-    assert live_per_chunk(Plan(pp=4, schedule="gpipe"), 1, m) == [m]
+    assert live_per_chunk(Plan(pp=4, schedule="gpipe"), 1, m) == (m,)

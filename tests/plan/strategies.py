@@ -143,9 +143,10 @@ def runs(draw: st.DrawFn) -> Run:
         bases = (None, "nf4", "int8") if runtime.quantized_bases else (None,)
         plan.update(lora_rank=pick(1, 4, 16), lora_base=pick(*bases))
     plan.update(draw(_layout(degree["pp"], plan.get("vpp", 1))))
+    rounds = 2 if plan.get("schedule") in ("zbv", "dualpipe", "dualpipev") else 1
     plan.update(
         mbs=pick(1, 2, 3),
-        grad_acc=degree["pp"] * pick(1, 2, 3),
+        grad_acc=rounds * degree["pp"] * pick(1, 2, 3),
         seq=pick(64, 128, 256),
         precision=pick(*PRECISIONS),
         optimizer=pick(*OPTIMIZERS),
@@ -167,7 +168,10 @@ def runs(draw: st.DrawFn) -> Run:
 def _layout(pp: int, vpp: int) -> st.SearchStrategy[dict[str, Any]]:
     options: list[dict[str, Any]] = [{}]
     if vpp == 1 and pp > 1:
-        options.append({"schedule": "gpipe"})
+        options += [{"schedule": name} for name in ("gpipe", "zero-bubble", "dualpipe")]
+    if vpp == 2:
+        options += [{"schedule": name} for name in ("zbv", "dualpipev")]
+        options.append({"microbatch_group": pp})
     if vpp == 1 and pp == 2:
         options.append({"account_for_embedding": True, "account_for_loss": True})
         options.append({"first_stage_layers": 3})

@@ -193,11 +193,39 @@ def test_what_is_not_accounted_for_is_refused_by_name(field: str, value: Any) ->
     assert "not modelled" in error.message
 
 
-@pytest.mark.parametrize("schedule", ["zero-bubble", "dualpipe", "dualpipev"])
-def test_schedules_that_are_refused(schedule: Any) -> None:
-    error = refusal(Plan(pp=2, schedule=schedule))
-    assert isinstance(error, NotModelledError)
-    assert (error.field, error.value) == ("schedule", schedule)
+@pytest.mark.parametrize(
+    ("schedule", "more", "field", "accepted"),
+    [
+        ("dualpipe", {"pp": 2, "vpp": 2}, "schedule", "vpp 1"),
+        ("dualpipev", {"pp": 2}, "schedule", "vpp 2"),
+        ("zbv", {"pp": 2, "vpp": 4}, "schedule", "vpp 2"),
+        ("zero-bubble", {"pp": 2, "vpp": 2}, "schedule", "vpp 1"),
+        ("interleaved", {"pp": 2}, "schedule", "vpp of 2"),
+        ("dualpipe", {"pp": 2, "grad_acc": 3}, "grad_acc", "4 or more, an even number"),
+        ("dualpipev", {"pp": 2, "vpp": 2, "grad_acc": 3}, "grad_acc", "4 or more"),
+        ("zbv", {"pp": 2, "vpp": 2, "grad_acc": 2}, "grad_acc", "3 or more"),
+        ("1f1b", {"pp": 2, "microbatch_group": 4}, "microbatch_group", "interleaved"),
+        (
+            "interleaved",
+            {"pp": 2, "vpp": 2, "microbatch_group": 1, "grad_acc": 4},
+            "microbatch_group",
+            "2 to 4",
+        ),
+        (
+            "interleaved",
+            {"pp": 2, "vpp": 2, "microbatch_group": 4, "grad_acc": 5},
+            "grad_acc",
+            "4 or 8",
+        ),
+        ("zbv", {"pp": 2, "vpp": 2, "first_stage_layers": 2}, "first_stage_layers", "layout"),
+    ],
+)
+def test_schedules_that_contradict_the_rest(
+    schedule: Any, more: dict[str, Any], field: str, accepted: str
+) -> None:
+    error = refusal(Plan(schedule=schedule, **more))
+    assert error.field == field
+    assert accepted in error.accepted
 
 
 def test_a_window_over_context_parallel_ranks_is_refused() -> None:

@@ -14,6 +14,7 @@ from tonnage.cli.flags import plan_changes, with_plan_flags
 from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
 from tonnage.cli.run import WHAT, Run, SourceFlags, gather
+from tonnage.cli.views import ViewFlags
 
 if TYPE_CHECKING:
     from tonnage.estimation import Estimate, Explanation
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _NO_SOURCE = SourceFlags()
 _NO_CLUSTER = ClusterFlags()
 _NO_LIMITS = LimitFlags()
+_NO_VIEWS = ViewFlags()
 
 
 @with_plan_flags
@@ -52,6 +54,7 @@ def estimate(
     ] = None,
     as_json: JsonFlag = False,
     limits: LimitFlags = _NO_LIMITS,
+    views: ViewFlags = _NO_VIEWS,
     **flags: Any,
 ) -> int:
     """Weigh a run: does it fit, where do the bytes and the seconds go, how long is it.
@@ -74,6 +77,13 @@ def estimate(
     from tonnage.search import advice, nearest
 
     answer = weigh(run.architecture, run.plan, run.cluster, run.limits)
+    if run.configured is not None:
+        notes = run.configured.launch.notes
+        answer = dataclasses.replace(answer, assumptions=(*notes, *answer.assumptions))
+    if views.asked:
+        line = views.prepare(answer, (run.architecture, run.plan, run.cluster, run.limits))
+        if views.drawn:
+            return views.show(answer, line, as_json=as_json)
     if answer.fits:
         faster = advice(run.architecture, run.cluster, answer, run.limits)
         return _show(answer, None, faster, run, as_json=as_json)
@@ -90,9 +100,6 @@ def _show(
     as_json: bool,
 ) -> int:
     """Print an answer, what would make it fit where it does not, and else what shortens it."""
-    if run.configured is not None:
-        notes = run.configured.launch.notes
-        answer = dataclasses.replace(answer, assumptions=(*notes, *answer.assumptions))
     if as_json:
         found = {**answer.to_dict(), "advice": [each.to_dict() for each in faster]}
         if changes is not None:

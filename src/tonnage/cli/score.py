@@ -18,6 +18,10 @@ def score(
         Path | None,
         Parameter(help="Write predicted beside measured, row by row, to this CSV file."),
     ] = None,
+    html: Annotated[
+        Path | None,
+        Parameter(help="Write a scatter and the errors to this page, which needs no network."),
+    ] = None,
     measured_network: Annotated[
         bool,
         Parameter(
@@ -28,6 +32,7 @@ def score(
     as_json: JsonFlag = False,
 ) -> int:
     """Hold the predictor to measured runs: errors by family, fits, and choice of plan."""
+    from tonnage.cli.written import check_page_name, write_page
     from tonnage.errors import InputError
     from tonnage.report.progress import progress
     from tonnage.report.score import print_scoreboard, write_rows
@@ -45,12 +50,18 @@ def score(
             problem="is one of the measured files",
             accepted="another file",
         )
+    if html is not None:
+        check_page_name(html)
     measured = [row for file in files for row in read_rows(file)]
     with progress(len(measured), "rows", stream=sys.stderr) as seen:
         scored = score_rows(measured, seen, measured_network=measured_network)
     board = scoreboard(scored)
     if rows is not None:
         write_rows(rows, scored)
+    if html is not None:
+        from tonnage.report.score_page import score_page
+
+        write_page(score_page(board, scored), html)
     if as_json:
         print_json({**dataclasses.asdict(board.pooled), **_others(board)})
     else:

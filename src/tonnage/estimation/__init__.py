@@ -4,6 +4,7 @@ from tonnage.estimation.answer import SCHEMA_VERSION, Estimate
 from tonnage.estimation.estimate import estimate
 from tonnage.estimation.explain import ROWS, Explanation, explain
 from tonnage.estimation.limits import Failures, Limits
+from tonnage.estimation.timeline import RunTimeline, timeline
 
 __all__ = [
     "ROWS",
@@ -12,6 +13,8 @@ __all__ = [
     "Explanation",
     "Failures",
     "Limits",
+    "RunTimeline",
     "estimate",
     "explain",
+    "timeline",
 ]

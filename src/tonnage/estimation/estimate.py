@@ -28,8 +28,10 @@ from tonnage.memory.uncertain import uncertain
 from tonnage.mesh import Mesh
 from tonnage.plan import Plan, Resolved, Setting, resolve
 from tonnage.plan.precision import check_peaks
+from tonnage.plan.schedule import OVERLAPPED, SPLITS
 from tonnage.timing import Efficiency, StepTime, interval, step_time, sustained_flops
 from tonnage.timing.clocks import Costs
+from tonnage.timing.constants import EXPERT_HIDDEN
 from tonnage.timing.efficiency import measured
 from tonnage.timing.stage import stage_traffic
 
@@ -287,10 +289,28 @@ def _assumptions(resolved: Resolved, cluster: Cluster, limits: Limits) -> tuple[
         notes.append(
             "a later step: optimizer states exist (the first step has none before its end)"
         )
+    notes += _schedule_notes(setting)
     context = setting.architecture.max_positions
     if context is not None and setting.seq > context:
         notes.append(f"seq {setting.seq} is beyond the context of {context} that the config names")
     return tuple(notes)
+
+
+def _schedule_notes(setting: Setting) -> list[str]:
+    """What is taken for granted of schedules that put weights' gradients off."""
+    schedule = setting.plan.schedule
+    if schedule not in SPLITS or setting.plan.pp == 1:
+        return []
+    notes = [
+        f"{schedule} puts off the weights' gradients of the layers' products; the embedding, the "
+        "head and the norms make theirs at once"
+    ]
+    if schedule in OVERLAPPED and setting.architecture.is_moe:
+        notes.append(
+            f"{schedule} hides {EXPERT_HIDDEN:.0%} of the experts' exchange, in the passes that "
+            "run alone too"
+        )
+    return notes
 
 
 _TIME_ONLY = {
@@ -315,6 +335,8 @@ def _not_modelled(resolved: Resolved, memory: MemoryPart, *, fails: bool) -> tup
     missing += _in_bounds(memory)
     missing += [text for name, text in _TIME_ONLY.items() if getattr(resolved.plan, name)]
     plan = resolved.setting.plan
+    if plan.schedule == "dualpipe":
+        missing.append("the sum of gradients over DualPipe's two copies of the model")
     if plan.offload_optimizer:
         missing.append("the time of a step on the host's processor (that of its copies is counted)")
     if plan.offload_parameters:

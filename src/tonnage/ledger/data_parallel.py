@@ -49,13 +49,13 @@ def _exchange(
 
     if setting.zero == 0:
         return [one("all_reduce", gradient, "backward", 1)]
-    reductions = setting.grad_acc if setting.zero >= 2 else 1
+    reductions = setting.turns if setting.zero >= 2 else 1
     whole = setting.zero == 1 and setting.runtime.sharded_reduce == "all-reduce"
     kind = "all_reduce" if whole else "reduce_scatter"
     exchanges = [one(kind, gradient, "backward", reductions)]
     if setting.zero == 3:
-        exchanges.append(one("all_gather", gathered, "forward", setting.grad_acc))
-        exchanges.append(one("all_gather", again, "backward", setting.grad_acc))
+        exchanges.append(one("all_gather", gathered, "forward", setting.turns))
+        exchanges.append(one("all_gather", again, "backward", setting.turns))
     else:
         exchanges.append(one("all_gather", gathered, "forward", 1))
     return exchanges

@@ -20,6 +20,7 @@ from tonnage.ledger.model import stage_ledgers, whole, whole_stage
 from tonnage.ledger.mtp import predictors_flops
 from tonnage.ledger.operation import Operations, forward_flops
 from tonnage.plan import Plan, Setting, Stage
+from tonnage.plan.schedule import streams
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,10 @@ def sequence_flops(setting: Setting, stages: tuple[Stage, ...], *, causal: bool)
     )
     (ledger,) = stage_ledgers(alone, (whole_stage(setting.architecture),))
     counts = setting.architecture.kinds()
-    again = layers_recomputed(setting, stages) if reaches_layers(setting) else {}
+    # Stages of several streams hold the model once for each.
+    copies = streams(setting.plan)
+    rebuilt = layers_recomputed(setting, stages) if reaches_layers(setting) else {}
+    again = {layer: count // copies for layer, count in rebuilt.items()}
     model: Number = 0
     extra: Number = 0
     for layer, operations in ledger.layers.items():

@@ -19,6 +19,7 @@ from tonnage.ledger.selective import OUTPUTS
 from tonnage.memory.gradients import keeps_own_gradients
 from tonnage.memory.liveness import Walk, walk
 from tonnage.plan import Plan, Setting
+from tonnage.plan.schedule import SPLITS
 
 EVERY_SECOND = "every-second-layer"
 """The name among a plan's recompute modules."""
@@ -59,6 +60,29 @@ def kept_by_chunk(
         cut = block_length(plan, index, len(chunk))
         return cut * checkpoint + _sum(kept, chunk[cut:])
     return math.ceil(len(chunk) / group_length(plan, len(chunk))) * checkpoint
+
+
+def late_by_chunk(setting: Setting, ledger: StageLedger, chunk: tuple[Layer, ...]) -> Number:
+    """Bytes that one micro-batch leaves on a chunk until its weights' gradients are made.
+
+    Products of weights that train still need their inputs, and the gradients of their outputs
+    (M_W of arXiv 2401.10241, section 2); with recomputation the inputs are back by then.
+    """
+    if setting.plan.schedule not in SPLITS:
+        return 0
+    late = {layer: _for_weights(setting, ops) for layer, ops in ledger.layers.items()}
+    return _sum(late, chunk)
+
+
+@by_piece()
+def _for_weights(_: Setting, operations: Operations) -> Number:
+    """What products with weights that train read, and the gradients of what they write."""
+    kept: list[Tensor] = []
+    for operation in operations:
+        if operation.kind == "matmul" and any(weight.trains for weight in operation.weights):
+            kept += operation.saves
+            kept += [t.cast(f"gradient of {t.name}", t.format) for t in operation.outputs]
+    return union_bytes(kept)
 
 
 @dataclass(frozen=True, kw_only=True)

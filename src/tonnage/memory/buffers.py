@@ -11,6 +11,7 @@ from tonnage.ledger.operation import Tensor, Weight
 from tonnage.ledger.piece import sum_of
 from tonnage.memory.schedule import live_per_chunk
 from tonnage.plan import Setting
+from tonnage.plan.schedule import SPLITS, sends
 
 
 def communication_buffers(setting: Setting, ledger: StageLedger) -> Number:
@@ -47,15 +48,20 @@ def pipeline_receives(setting: Setting, ledger: StageLedger) -> Number:
     """
     stage = ledger.stage
     entry = layer_input(setting).bytes
+    plan = setting.plan
+    hands = [sends(plan, stage.index, chunk) for chunk in range(len(stage.chunks))]
     if setting.runtime.pipeline_buffers == "pair":
-        return ((not stage.embedding) + (not stage.head)) * entry
-    if setting.plan.pp == 1:
+        # Interleaving receives into what the ends of the model leave free.
+        ends = (not stage.embedding) + (not stage.head)
+        both = sum(any(way) for way in zip(*hands, strict=True))
+        return (both if plan.schedule in SPLITS else ends) * entry
+    if plan.pp == 1:
         return 0
-    live = live_per_chunk(setting.plan, stage.index, setting.grad_acc)
-    entries, exits = len(live) - stage.embedding, len(live) - stage.head
-    inside, leaving = total(live[stage.embedding :]), total(live[: len(live) - stage.head])
-    idle = maximum(entries * setting.grad_acc - inside, 0)
-    return (idle + exits * setting.grad_acc + leaving) * entry
+    live = live_per_chunk(plan, stage.index, setting.grad_acc)
+    inside = [count for count, (_, back) in zip(live, hands, strict=True) if back]
+    leaving = [count for count, (onward, _) in zip(live, hands, strict=True) if onward]
+    idle = maximum(len(inside) * setting.turns - total(inside), 0)
+    return (idle + len(leaving) * setting.turns + total(leaving)) * entry
 
 
 def deferred_logits(setting: Setting, ledger: StageLedger) -> Number:

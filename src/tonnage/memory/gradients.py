@@ -20,26 +20,34 @@ class Appearing:
     Attributes:
         early: before the first backward pass that the peak could lie in.
         top: when backward enters the last layer.
+        later: the same, one backward pass later.
         bottom: when backward enters the first layer.
         end: when backward has left the embedding.
     """
 
     early: Number
     top: Number
+    later: Number
     bottom: Number
     end: Number
 
 
-def appearing(setting: Setting, ledger: StageLedger) -> Appearing:
+def appearing(setting: Setting, ledger: StageLedger, filled: Number) -> Appearing:
     """Gradients in the backward pass of a step's last micro-batch.
 
     Of several micro-batches the earlier ones have left gradients for everything: reduced ones,
     or whole ones where the engine puts reduction off. Those of the root unit stay whole until
     backward ends, and are joined into one flat gradient to be reduced.
+
+    Args:
+        setting: the run.
+        ledger: the stage.
+        filled: whether a micro-batch has left its gradients by the time that a stage holds
+            most activations.
     """
     if setting.plan.optimizer_in_backward:
         largest_table = largest_weight(setting, ledger.embedding, made_bytes)
-        return Appearing(early=0, top=0, bottom=0, end=largest_table)
+        return Appearing(early=0, top=0, later=0, bottom=0, end=largest_table)
     pieces = ledger.pieces()
     head, embedding = ledger.head, ledger.embedding
     # A stage of an end alone has no layer.
@@ -56,8 +64,9 @@ def appearing(setting: Setting, ledger: StageLedger) -> Appearing:
     kept = _between(setting, pieces, everything)
     flight = late if setting.gathers else 0
     return Appearing(
-        early=where(again, kept, 0),
-        top=where(again, kept + flight, late),
+        early=where(filled, kept, 0),
+        top=where(filled, kept + flight, late),
+        later=where(again, kept + flight, late),
         bottom=where(again, kept + flight, below + late),
         end=where(again, kept, everything - ends) + joined * whole,
     )

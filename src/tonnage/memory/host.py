@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tonnage.algebra import Number, largest, minimum
+from tonnage.algebra import Number, largest
 from tonnage.ledger import StageLedger
 from tonnage.memory.activations import kept_by_chunk
 from tonnage.plan import Setting
@@ -12,15 +12,11 @@ IN_FLIGHT = 2
 it on its way (TRL and torchtune ``OffloadActivations``, Transformer Engine ``cpu_offload``)."""
 
 
-def staged_activations(setting: Setting, ledger: StageLedger, kept: Number) -> Number:
-    """What stays on the device of activations that are copied away between the passes.
+def device_limit(setting: Setting, ledger: StageLedger) -> Number | None:
+    """Bytes that the layers' saved activations take on the device at most; None: no limit.
 
-    Args:
-        setting: the run.
-        ledger: the stage.
-        kept: what all live micro-batches keep.
+    Offloaded ones are copied away between the passes.
     """
     if not setting.plan.offload_activations:
-        return kept
-    one = largest(kept_by_chunk(setting, ledger, (layer,)) for layer in ledger.layers)
-    return minimum(kept, IN_FLIGHT * one)
+        return None
+    return IN_FLIGHT * largest(kept_by_chunk(setting, ledger, (layer,)) for layer in ledger.layers)

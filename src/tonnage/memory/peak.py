@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from tonnage.algebra import Number, ceil_div, largest, maximum, total, where
+from tonnage.algebra import Number, ceil_div, largest, total, where
 from tonnage.dtype import dtype
 from tonnage.ledger import (
     Operations,
@@ -19,27 +20,24 @@ from tonnage.ledger import (
     stranded_logits,
 )
 from tonnage.ledger.embedding import token_table
-from tonnage.ledger.mtp import predictors_keep, predictors_losses
+from tonnage.ledger.mtp import predictors_losses
 from tonnage.ledger.operation import union_bytes
 from tonnage.ledger.piece import by_piece, largest_weight, sum_of
-from tonnage.ledger.shared import shared_tensors
 from tonnage.memory.activations import (
     Transients,
     backward_transients,
     held_by_frame,
-    kept_by_chunk,
     retained,
-    saved_by,
 )
+from tonnage.memory.alive import alive
 from tonnage.memory.buffers import communication_buffers, deferred_logits
 from tonnage.memory.casts import cached_casts
 from tonnage.memory.gathered import Gathered, gathered
 from tonnage.memory.gradients import Appearing, appearing, made_bytes
-from tonnage.memory.host import staged_activations
-from tonnage.memory.schedule import live_per_chunk
 from tonnage.memory.states import States, device_share, passing_gradients, sharded, states
 from tonnage.memory.workspace import workspaces
 from tonnage.plan import Setting
+from tonnage.plan.schedule import SPLITS
 
 CATEGORIES = (
     "parameters",
@@ -112,33 +110,20 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
       gradients of activations;
     * the last backward: all gradients, and one layer (or checkpointed group);
     * the embedding's backward: its gradient, and what other micro-batches keep;
+    * one pass later, where gradients appear in backward; after a pass that put its weights'
+      gradients off, where a schedule does that;
     * the step: no activations, but the optimizer's temporaries.
     """
-    held = states(setting, ledger)
-    buffers = communication_buffers(setting, ledger) + deferred_logits(setting, ledger)
-    fixed = workspaces(setting, ledger)
-    there = _There(
-        whole=gathered(setting, ledger),
-        alive=live_activations(setting, ledger),
-        grown=_gradients(setting, ledger, held),
-        beside=backward_transients(setting, ledger),
-    )
-    moments = (*_forward(setting, ledger, there), *_backward(setting, ledger, there))
-    step = _Moment(
-        when="optimizer step",
-        gradients=held.gradients - passing_gradients(setting, ledger),
-        temporaries=step_temporaries(setting, ledger, held),
-        stepped=True,
-    )
-    everything = _with_side_pools((*moments, step))
+    placed = placing(setting, ledger)
+    moments = _with_side_pools(tuple(_moments(setting, ledger)))
     return StageMemory(
         stage=ledger.stage.index,
-        instants=tuple(_instant(setting, held, moment, buffers, fixed) for moment in everything),
+        instants=tuple(placed(moment) for moment in moments),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Moment:
+class Moment:
     """What an instant has of its own, beside states and lasting buffers; bytes.
 
     Attributes:
@@ -162,7 +147,7 @@ class _Moment:
     stepped: bool = False
 
 
-def _with_side_pools(moments: tuple[_Moment, ...]) -> tuple[_Moment, ...]:
+def _with_side_pools(moments: tuple[Moment, ...]) -> tuple[Moment, ...]:
     """Gathers and reductions run on streams of their own.
 
     The allocator has a pool for each stream, and what one of them has freed serves no other: at
@@ -175,144 +160,191 @@ def _with_side_pools(moments: tuple[_Moment, ...]) -> tuple[_Moment, ...]:
     )
 
 
-def _instant(
-    setting: Setting, held: States, moment: _Moment, buffers: Number, fixed: Number
-) -> Instant:
-    there = moment.stepped or setting.plan.iteration == "steady"
-    sizes = (
-        held.parameters,
-        held.master_weights,
-        moment.gradients,
-        held.optimizer_states if there else 0,
-        moment.activations,
-        moment.loss,
-        buffers + moment.whole,
-        moment.temporaries + fixed,
-    )
-    named = dict(zip(CATEGORIES, sizes, strict=True))
-    return Instant(when=moment.when, categories=named, stranded=moment.stranded)
+def placing(setting: Setting, ledger: StageLedger) -> Callable[[Moment], Instant]:
+    """What puts the states and lasting buffers of a stage beside what a moment has of its own."""
+    held = states(setting, ledger)
+    buffers = communication_buffers(setting, ledger) + deferred_logits(setting, ledger)
+    fixed = workspaces(setting, ledger)
+
+    def placed(moment: Moment) -> Instant:
+        there = moment.stepped or setting.plan.iteration == "steady"
+        sizes = (
+            held.parameters,
+            held.master_weights,
+            moment.gradients,
+            held.optimizer_states if there else 0,
+            moment.activations,
+            moment.loss,
+            buffers + moment.whole,
+            moment.temporaries + fixed,
+        )
+        named = dict(zip(CATEGORIES, sizes, strict=True))
+        return Instant(when=moment.when, categories=named, stranded=moment.stranded)
+
+    return placed
 
 
 @dataclass(frozen=True, kw_only=True)
-class _There:
-    """What several moments of a stage have in common; bytes.
+class Parts:
+    """What the moments of one stage are made of, but for its activations.
 
     Attributes:
+        setting: the run.
+        ledger: the stage.
+        held: its states.
         whole: parameters gathered from their shards.
-        alive: activations of all micro-batches in flight.
-        grown: gradients, by when.
-        beside: what lives while the layers run.
+        beside: what lives beside the kept activations while layers run.
+        grown: gradients, by moment.
     """
 
+    setting: Setting
+    ledger: StageLedger
+    held: States
     whole: Gathered
-    alive: Number
-    grown: Appearing
     beside: Transients
+    grown: Appearing
 
-
-def _forward(setting: Setting, ledger: StageLedger, there: _There) -> tuple[_Moment, ...]:
-    """The moments up to the loss and the head's backward, every live micro-batch there."""
-    whole, alive, grown = there.whole, there.alive, there.grown
-    loss = _live_losses(setting) * loss_bytes(setting) if ledger.head else 0
-    further = predictors_losses(setting, ledger.predictors)
-    return (
-        _Moment(
+    def forward(self, activations: Number, gradients: Number) -> Moment:
+        """The end of a forward pass, with what the last layer needs on its way."""
+        return Moment(
             when="forward",
-            gradients=grown.early,
-            activations=alive,
-            whole=whole.layers,
-            temporaries=there.beside.forward,
-        ),
-        _Moment(
+            gradients=gradients,
+            activations=activations,
+            whole=self.whole.layers,
+            temporaries=self.beside.forward,
+        )
+
+    def loss(self, activations: Number, gradients: Number, losses: Number) -> Moment:
+        """The loss: on the last stage also the logits and their copies."""
+        head = bool(self.ledger.head)
+        return Moment(
             when="loss",
-            gradients=grown.early,
-            activations=alive + held_by_frame(setting, ledger.head),
-            loss=loss + further,
-            whole=whole.loss,
-            temporaries=cached_casts(setting, ledger),
-            stranded=stranded_logits(setting) if ledger.head else 0,
-        ),
-        _Moment(
+            gradients=gradients,
+            activations=activations + held_by_frame(self.setting, self.ledger.head),
+            loss=losses * loss_bytes(self.setting) + self._further() if head else 0,
+            whole=self.whole.loss,
+            temporaries=cached_casts(self.setting, self.ledger),
+            stranded=stranded_logits(self.setting) if head else 0,
+        )
+
+    def head_backward(self, activations: Number, gradients: Number) -> Moment:
+        """The head's backward: the logits, their gradient, and what the kernel needs."""
+        setting, head = self.setting, self.ledger.head
+        return Moment(
             when="head backward",
-            gradients=grown.top,
-            activations=alive,
-            loss=logits_in_backward(setting) + further if ledger.head else 0,
-            whole=whole.loss,
-            temporaries=_scratch(setting, ledger.head) + _head_pieces(setting, ledger),
-        ),
-        _Moment(
+            gradients=gradients,
+            activations=activations,
+            loss=logits_in_backward(setting) + self._further() if head else 0,
+            whole=self.whole.loss,
+            temporaries=_scratch(setting, head) + _head_pieces(setting, self.ledger),
+        )
+
+    def head_product(self, activations: Number, gradients: Number) -> Moment:
+        """The head's product in backward: the gradient of what it reads beside the logits'."""
+        setting, head = self.setting, self.ledger.head
+        return Moment(
             when="head product",
-            gradients=grown.top,
-            activations=alive,
-            loss=logits_in_product(setting) + further if ledger.head else 0,
-            whole=whole.loss,
-            temporaries=_scratch(setting, ledger.head) + _head_input_gradient(setting, ledger),
-        ),
-    )
+            gradients=gradients,
+            activations=activations,
+            loss=logits_in_product(setting) + self._further() if head else 0,
+            whole=self.whole.loss,
+            temporaries=_scratch(setting, head) + _head_input_gradient(setting, self.ledger),
+        )
 
+    def _further(self) -> Number:
+        """What the losses of further tokens keep until backward."""
+        return predictors_losses(self.setting, self.ledger.predictors)
 
-def _backward(setting: Setting, ledger: StageLedger, there: _There) -> tuple[_Moment, ...]:
-    """The moments of a micro-batch's way back: its last layer, its first, the embedding."""
-    whole, alive, grown, beside = there.whole, there.alive, there.grown, there.beside
-    return (
-        _Moment(
-            when="first backward",
-            gradients=grown.top,
-            activations=alive - saved_by(setting, ledger.head),
-            whole=whole.layers,
-            temporaries=beside.backward,
-        ),
-        _Moment(
-            when="last backward",
-            gradients=grown.bottom,
-            activations=beside.last + retained(setting, ledger),
-            whole=whole.layers,
-        ),
-        _Moment(
+    def backward(self, when: str, activations: Number, gradients: Number) -> Moment:
+        """Backward enters the last layer: what recomputation brings back, and gradients."""
+        return Moment(
+            when=when,
+            gradients=gradients,
+            activations=activations,
+            whole=self.whole.layers,
+            temporaries=self.beside.backward,
+        )
+
+    def last_layer(self, when: str, others: Number, gradients: Number) -> Moment:
+        """Backward is in the first layer: of its own micro-batch one layer (or group) is left."""
+        return Moment(
+            when=when,
+            gradients=gradients,
+            activations=others + self.beside.last + retained(self.setting, self.ledger),
+            whole=self.whole.layers,
+        )
+
+    def embedding_backward(self, activations: Number) -> Moment:
+        """The embedding's backward: its gradient, and what other micro-batches keep."""
+        return Moment(
             when="embedding backward",
-            gradients=grown.end,
-            activations=maximum(alive - _one_microbatch(setting, ledger), 0),
-            whole=whole.end,
-            temporaries=_embedding_gradient(setting, ledger),
-        ),
+            gradients=self.grown.end,
+            activations=activations,
+            whole=self.whole.end,
+            temporaries=_embedding_gradient(self.setting, self.ledger),
+        )
+
+    def step(self) -> Moment:
+        """The optimizer's step: no activations, but temporaries."""
+        setting, ledger, held = self.setting, self.ledger, self.held
+        return Moment(
+            when="optimizer step",
+            gradients=held.gradients - passing_gradients(setting, ledger),
+            temporaries=step_temporaries(setting, ledger, held),
+            stepped=True,
+        )
+
+
+def parts(setting: Setting, ledger: StageLedger, filled: Number) -> Parts:
+    """The parts of one stage.
+
+    Args:
+        setting: the run.
+        ledger: the stage.
+        filled: whether a micro-batch has left its gradients when most activations are held.
+    """
+    held = states(setting, ledger)
+    return Parts(
+        setting=setting,
+        ledger=ledger,
+        held=held,
+        whole=gathered(setting, ledger),
+        beside=backward_transients(setting, ledger),
+        grown=grown_gradients(setting, ledger, held, filled),
     )
 
 
-def _gradients(setting: Setting, ledger: StageLedger, held: States) -> Appearing:
+def _moments(setting: Setting, ledger: StageLedger) -> Iterator[Moment]:
+    """The moments of a step that can be its peak, in the order in which a step has them."""
+    most = alive(setting, ledger)
+    made = parts(setting, ledger, setting.turns * len(ledger.stage.chunks) > most.passes)
+    grown = made.grown
+    yield made.forward(most.forward, grown.early)
+    yield made.loss(most.loss, grown.early, live_losses(setting))
+    yield made.head_backward(most.head, grown.top)
+    yield made.head_product(most.head, grown.top)
+    yield made.backward("first backward", most.first, grown.top)
+    if setting.plan.pp > 1 and setting.runtime.gradient_buffer == "in-backward":
+        yield made.backward("second backward", most.second, grown.later)
+    if setting.plan.schedule in SPLITS:
+        yield made.last_layer("weights put off", most.late, grown.later)
+    yield made.last_layer("last backward", most.others, grown.bottom)
+    yield made.embedding_backward(most.end)
+    yield made.step()
+
+
+def grown_gradients(
+    setting: Setting, ledger: StageLedger, held: States, filled: Number
+) -> Appearing:
     """A persistent buffer is always there; else gradients appear one by one.
 
     What is added to the buffer at the end of a backward pass is there with the last layers only.
     """
     if setting.runtime.gradient_buffer == "in-backward":
-        return appearing(setting, ledger)
+        return appearing(setting, ledger, filled)
     whole = held.gradients
     resting = whole - passing_gradients(setting, ledger)
-    return Appearing(early=resting, top=resting, bottom=whole, end=whole)
-
-
-def live_activations(setting: Setting, ledger: StageLedger) -> Number:
-    """Activations of all micro-batches that are alive at once on the stage."""
-    live = live_per_chunk(setting.plan, ledger.stage.index, setting.grad_acc)
-    inside = staged_activations(setting, ledger, live_inside(setting, ledger))
-    before = saved_by(setting, ledger.embedding) + union_bytes(shared_tensors(setting))
-    after = saved_by(setting, ledger.head) + predictors_keep(setting, ledger.predictors)
-    return inside + live[0] * before + live[-1] * after
-
-
-def live_inside(setting: Setting, ledger: StageLedger) -> Number:
-    """What the layers of a stage keep of all micro-batches that are alive at once."""
-    live = live_per_chunk(setting.plan, ledger.stage.index, setting.grad_acc)
-    return total(
-        count * kept_by_chunk(setting, ledger, chunk, index)
-        for index, (count, chunk) in enumerate(zip(live, ledger.stage.chunks, strict=True))
-    )
-
-
-def per_layer(setting: Setting, ledger: StageLedger) -> list[Number]:
-    """Layers times live micro-batches, by chunk."""
-    live = live_per_chunk(setting.plan, ledger.stage.index, setting.grad_acc)
-    chunks = ledger.stage.chunks
-    return [count * len(chunk) for count, chunk in zip(live, chunks, strict=True)]
+    return Appearing(early=resting, top=resting, later=resting, bottom=whole, end=whole)
 
 
 @by_piece()
@@ -349,13 +381,6 @@ def _head_input_gradient(setting: Setting, ledger: StageLedger) -> Number:
     return element.storage(setting.tokens * width) + scattered
 
 
-def _one_microbatch(setting: Setting, ledger: StageLedger) -> Number:
-    """What one micro-batch keeps on the first chunk and the embedding."""
-    return saved_by(setting, ledger.embedding) + kept_by_chunk(
-        setting, ledger, ledger.stage.chunks[0]
-    )
-
-
 def _embedding_gradient(setting: Setting, ledger: StageLedger) -> Number:
     """The dense gradient of the token embedding, before it joins a persistent buffer."""
     habits = setting.runtime
@@ -365,7 +390,7 @@ def _embedding_gradient(setting: Setting, ledger: StageLedger) -> Number:
     return dtype(setting.precision.weights).storage(table.numel) if table.trains else 0
 
 
-def _live_losses(setting: Setting) -> Number:
+def live_losses(setting: Setting) -> Number:
     """GPipe makes every loss before the first backward; the others one at a time."""
     return setting.grad_acc if setting.plan.schedule == "gpipe" else 1
 
@@ -404,13 +429,13 @@ def narrower(one: str, other: str) -> bool:
     return dtype(one).bytes < dtype(other).bytes
 
 
-def _widened_bytes(setting: Setting, weight: Weight) -> Number:
-    """The gradient of one weight in the master's format."""
-    return weight.numel * dtype(setting.precision.master or "fp32").bytes if weight.trains else 0
-
-
 def _stepped_bytes(setting: Setting, weight: Weight) -> Number:
     """One temporary of the format that the optimizer steps a weight in."""
     recipe = setting.precision
     each = weight.format or recipe.master or recipe.weights
     return dtype(each).storage(weight.numel) if weight.trains else 0
+
+
+def _widened_bytes(setting: Setting, weight: Weight) -> Number:
+    """The gradient of one weight in the master's format."""
+    return weight.numel * dtype(setting.precision.master or "fp32").bytes if weight.trains else 0

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tonnage.memory.program import Kind, Program
-from tonnage.memory.schedule import Pass, passes
+from tonnage.memory.schedule import shortened
 from tonnage.memory.units import Unit
 from tonnage.plan import Setting
+from tonnage.plan.schedule import Pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +103,7 @@ class Pipe:
 
     def _order(self, stage: int) -> dict[Pass, Pass | None]:
         """Each pass of a stage, and the one before it."""
-        found = passes(self._plan, stage, self._microbatches)
+        found = shortened(self._plan, stage, self._microbatches)
         return dict(zip(found, (None, *found[:-1]), strict=True))
 
     def _end(self, stage: int, one: Pass) -> float:

@@ -20,11 +20,12 @@ from tonnage.ledger.optimizer import state_bytes
 from tonnage.memory.allocator import Allocator, Block, OutOfMemoryError, Policy
 from tonnage.memory.pipe import Pipe, turns
 from tonnage.memory.program import Kind, Program
-from tonnage.memory.schedule import Pass, passes
+from tonnage.memory.schedule import shortened
 from tonnage.memory.states import parameter_bytes
 from tonnage.memory.timeline import Recorder
 from tonnage.memory.units import Units
 from tonnage.plan import Setting
+from tonnage.plan.schedule import Pass
 from tonnage.timing.clocks import Clocks, Costs
 
 STEPS = 3
@@ -167,7 +168,7 @@ class Replay:
         self.hosts.start(self.clocks.host)
         if self.recorder is not None:
             self.recorder.step()
-        for one in passes(setting.plan, self.ledger.stage.index, int(setting.grad_acc)):
+        for one in shortened(setting.plan, self.ledger.stage.index, int(setting.grad_acc)):
             if self.recorder is not None:
                 self.recorder.phase(_phase(one))
             if one.forward:

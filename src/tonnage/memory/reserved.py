@@ -11,8 +11,9 @@ from tonnage.ledger.piece import by_piece
 from tonnage.memory.outside import reserved_bytes
 from tonnage.memory.peak import CATEGORIES, StageMemory
 from tonnage.memory.replay import STEPS, replay
-from tonnage.memory.schedule import passes
+from tonnage.memory.schedule import shortened
 from tonnage.plan import Setting
+from tonnage.plan.schedule import SPLITS
 from tonnage.timing.clocks import QUEUE, Costs
 
 PLAYS = 2000
@@ -128,6 +129,7 @@ def _replays(setting: Setting) -> bool:
         or plan.lora_rank is not None
         or setting.gathers
         or setting.architecture.is_moe
+        or plan.schedule in SPLITS
         or not known(setting)
     )
     return setting.runtime.reserved == "replay" and not lacking
@@ -141,7 +143,7 @@ def _played(
     chosen: list[tuple[int, int]] = []
     plays = 0
     for stage in sorted({0, fullest, len(ledgers) - 1}, key=lambda stage: -allocated[stage]):
-        order = passes(setting.plan, stage, int(setting.grad_acc))
+        order = shortened(setting.plan, stage, int(setting.grad_acc))
         layers = len(ledgers[stage].stage.layers) / setting.plan.vpp + 1
         plays += int(STEPS * len(order) * layers)
         if plays <= PLAYS:

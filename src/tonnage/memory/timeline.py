@@ -36,6 +36,7 @@ class Timeline:
         seconds: the host's clock at each allocation and free, from the start of the step.
         categories: bytes of each category after it.
         phases: the first event of each pass, and what the pass is.
+        instants: what happens then, where that is known.
         peak: the event at which most is allocated.
         alive: the largest storages then, those of a name together, largest first.
     """
@@ -45,6 +46,7 @@ class Timeline:
     phases: tuple[tuple[int, str], ...]
     peak: int
     alive: tuple[Alive, ...]
+    instants: tuple[str, ...] = ()
 
     @property
     def peak_bytes(self) -> int:

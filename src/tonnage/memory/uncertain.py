@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, largest, total
+from tonnage.algebra import Number, largest, minimum, total
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger, Weight
 from tonnage.ledger.layer import layer_input
 from tonnage.memory.activations import backward_transients
-from tonnage.memory.host import staged_activations
-from tonnage.memory.peak import live_inside, per_layer
+from tonnage.memory.alive import live_inside, live_layers
+from tonnage.memory.host import device_limit
 from tonnage.memory.states import sharded
 from tonnage.plan import Setting
 
@@ -54,7 +54,7 @@ def _graphs(setting: Setting, ledger: StageLedger) -> Uncertain:
     semantics, graph memory management).
     """
     entry = layer_input(setting).bytes
-    layers = total(per_layer(setting, ledger))
+    layers = live_layers(setting, ledger)
     transient = backward_transients(setting, ledger)
     return Uncertain(
         name="CUDA graphs: a private pool, and inputs and outputs that stay",
@@ -65,11 +65,11 @@ def _graphs(setting: Setting, ledger: StageLedger) -> Uncertain:
 
 def _offload(setting: Setting, ledger: StageLedger) -> Uncertain:
     """Small tensors, modules that are left out and copies that fall behind stay on the device."""
-    kept = live_inside(setting, ledger)
+    kept, limit = live_inside(setting, ledger), device_limit(setting, ledger)
     return Uncertain(
         name="offloaded activations: which of them leave, and how soon",
         below=0,
-        above=kept - staged_activations(setting, ledger, kept),
+        above=kept - minimum(kept, kept if limit is None else limit),
     )
 
 

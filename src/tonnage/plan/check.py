@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from tonnage.algebra import ceil_div
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
 from tonnage.errors import InputError, NotModelledError
 from tonnage.plan.check_layer import check_layer, check_predictors
+from tonnage.plan.check_schedule import check_microbatches, check_schedule, nearest_multiples
 from tonnage.plan.layout import divisors_text
 from tonnage.plan.plan import LoraTarget, Plan
 from tonnage.plan.setting import Setting
@@ -64,20 +64,7 @@ def _check_shape(plan: Plan, architecture: Architecture) -> None:
             problem=f"needs experts, and {architecture.name} has none",
             accepted="1",
         )
-    if plan.vpp > 1 and plan.pp == 1:
-        raise InputError(
-            field="vpp",
-            value=plan.vpp,
-            problem="needs pipeline stages, and pp is 1",
-            accepted="1, or pp of 2 and more",
-        )
-    if (plan.vpp > 1) != (plan.schedule == "interleaved"):
-        raise InputError(
-            field="schedule",
-            value=plan.schedule,
-            problem=f"contradicts vpp {plan.vpp}",
-            accepted="interleaved with vpp of 2 and more, else 1f1b or gpipe",
-        )
+    check_schedule(plan)
     limit = architecture.max_positions if architecture.learned_positions else None
     if limit is not None and (plan.seq or 1) > limit:
         raise InputError(
@@ -181,9 +168,9 @@ def check_setting(setting: Setting, plan: Plan) -> None:
             field="seq",
             value=seq,
             problem=f"cannot be split over cp {plan.cp} and tp {plan.tp}: no multiple of {split}",
-            accepted=_nearest_multiples(seq, split),
+            accepted=nearest_multiples(seq, split),
         )
-    _check_rounds(setting, plan)
+    check_microbatches(plan, setting.grad_acc)
     if plan.optimizer_in_backward and setting.grad_acc > 1:
         raise InputError(
             field="optimizer_in_backward",
@@ -192,37 +179,6 @@ def check_setting(setting: Setting, plan: Plan) -> None:
             accepted="with grad_acc 1",
         )
     _check_adapters(setting, plan)
-
-
-def _check_rounds(setting: Setting, plan: Plan) -> None:
-    """Interleaving goes round in groups of micro-batches, of as many as there are stages or more.
-
-    A last group that is smaller still needs one for each stage (Megatron-Core
-    ``forward_backward_pipelining_with_interleaving``).
-    """
-    if plan.vpp == 1:
-        return
-    group = plan.microbatch_group or plan.pp
-    if group < plan.pp:
-        raise InputError(
-            field="microbatch_group",
-            value=group,
-            problem=f"is less than the {plan.pp} stages",
-            accepted=f"{plan.pp} and more",
-        )
-    name = "microbatch_group" if plan.microbatch_group else "pp"
-    if 0 < setting.grad_acc % group < plan.pp:
-        raise InputError(
-            field="grad_acc",
-            value=setting.grad_acc,
-            problem=f"is no multiple of {name} {group}, which interleaving asks for",
-            accepted=_nearest_multiples(setting.grad_acc, group),
-        )
-
-
-def _nearest_multiples(number: int, of: int) -> str:
-    below, above = number // of * of, ceil_div(number, of) * of
-    return f"{below} or {above} (the nearest)" if below else f"{above} (the nearest)"
 
 
 def _check_adapters(setting: Setting, plan: Plan) -> None:

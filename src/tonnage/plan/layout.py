@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, chain
 
 from tonnage.arch import Architecture, Layer
 from tonnage.errors import InputError
 from tonnage.plan.layout_text import chunk_layers
 from tonnage.plan.plan import Plan
+from tonnage.plan.schedule import VEES, chunks, places, seat
 from tonnage.plan.split import split_by_cost
 from tonnage.runtime import SplitRule
 
@@ -53,27 +55,28 @@ class Stage:
 def stages(architecture: Architecture, plan: Plan, split: SplitRule = "even") -> tuple[Stage, ...]:
     """Split the layers over the stages.
 
-    * ``even``: as Megatron's options do. Virtual stages are dealt out in rounds: chunk c of
-      stage r comes after chunk c of stage r - 1 (arXiv 2104.04473, section 2.2).
+    * ``even``: as Megatron's options do. Which pieces of the model a stage holds follows from
+      the schedule (`tonnage.plan.schedule.seat`).
     * ``by-cost``: `split_by_cost`; a plan that gives layers of an end stage overrides it.
 
     Raises:
         InputError: the layers cannot be split so.
     """
-    position = 0
-    chunks: list[list[tuple[Layer, ...]]] = [[] for _ in range(plan.pp)]
-    for round_sizes in chunk_sizes(architecture, plan, split):
-        for stage, size in enumerate(round_sizes):
-            chunks[stage].append(architecture.layers[position : position + size])
-            position += size
+    sizes = list(chain.from_iterable(chunk_sizes(architecture, plan, split)))
+    ends = list(accumulate(sizes))
+    pieces = [architecture.layers[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+    held = [
+        [seat(plan, stage, chunk).place for chunk in range(chunks(plan))]
+        for stage in range(plan.pp)
+    ]
     return tuple(
         Stage(
             index=index,
-            chunks=tuple(held),
-            embedding=index == 0,
-            head=index == plan.pp - 1,
+            chunks=tuple(pieces[place] for place in here),
+            embedding=0 in here,
+            head=places(plan) - 1 in here,
         )
-        for index, held in enumerate(chunks)
+        for index, here in enumerate(held)
     )
 
 
@@ -90,7 +93,7 @@ def alike(layout: Sequence[Stage]) -> tuple[range, ...]:
 def chunk_sizes(
     architecture: Architecture, plan: Plan, split: SplitRule = "even"
 ) -> list[list[int]]:
-    """Layers of each chunk, by round and by stage, as `stages` splits them.
+    """Layers of each piece of the model, in rounds of one a stage, as `stages` splits them.
 
     Raises:
         InputError: the layers cannot be split so.
@@ -111,9 +114,9 @@ def _sizes(layers: int, plan: Plan) -> list[list[int]]:
             accepted=f"1 to {layers}",
         )
     if plan.pipeline_layout is not None:
-        chunks = plan.pp * plan.vpp
-        flat = chunk_layers(plan.pipeline_layout, layers=layers, chunks=chunks)
-        return [flat[start : start + plan.pp] for start in range(0, chunks, plan.pp)]
+        pieces = places(plan)
+        flat = chunk_layers(plan.pipeline_layout, layers=layers, chunks=pieces)
+        return [flat[start : start + plan.pp] for start in range(0, pieces, plan.pp)]
     slots = _stage_slots(layers, plan)
     for count in slots:
         if count % plan.vpp:
@@ -159,6 +162,13 @@ def _check_ends(layers: int, plan: Plan) -> None:
         value = getattr(plan, field)
         if value is None:
             continue
+        if plan.schedule in VEES:
+            raise InputError(
+                field=field,
+                value=value,
+                problem=f"is of one end, and {plan.schedule} has both on the first stage",
+                accepted="a pipeline_layout",
+            )
         if plan.pp == 1 and value != layers:
             raise InputError(
                 field=field,

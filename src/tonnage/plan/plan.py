@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Schedule: TypeAlias = Literal[
-    "1f1b", "gpipe", "interleaved", "zero-bubble", "dualpipe", "dualpipev"
+    "1f1b", "gpipe", "interleaved", "zero-bubble", "zbv", "dualpipe", "dualpipev"
 ]
 Recompute: TypeAlias = Literal["none", "selective", "full"]
 RecomputeMethod: TypeAlias = Literal["uniform", "block"]
@@ -72,7 +72,8 @@ class Plan:
         ep: expert-parallel size.
         etp: tensor-parallel size inside an expert; None: tp, and 1 without experts.
         dp: data-parallel size, without cp; None: what the other degrees leave.
-        schedule: pipeline schedule; None: 1f1b, interleaved with vpp > 1.
+        schedule: pipeline schedule (`tonnage.plan.schedule`); None: 1f1b, interleaved with
+            vpp > 1.
         microbatch_group: micro-batches that go through one chunk in turn before the next, under
             interleaving; None: pp.
         first_stage_layers: decoder layers of the first stage; None: an even share.

@@ -111,6 +111,11 @@ def _fill_choices(
     for name in ("seq", "precision", "zero"):
         if name in filled:
             notes.append(f"{name} {filled[name]}: not given, {_why(name, profile)}")
+    schedule = str(filled.get("schedule", plan.schedule))
+    if plan.pp > 1 and schedule not in profile.schedules:
+        notes.append(
+            f"schedule {schedule}: {profile.name} has none of its own, and is weighed as if it had"
+        )
     if filled.get("sp"):
         notes.append("sequence parallelism on: not given, the usual choice with tp > 1")
     return dataclasses.replace(plan, **filled)  # type: ignore[arg-type]

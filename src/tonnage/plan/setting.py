@@ -11,6 +11,7 @@ from tonnage.arch import Architecture
 from tonnage.plan.optimizer import Optimizer
 from tonnage.plan.plan import Plan
 from tonnage.plan.precision import Precision
+from tonnage.plan.schedule import per_chunk
 from tonnage.runtime import Runtime
 
 
@@ -66,6 +67,11 @@ class Setting:
         """The same run with numeric fields replaced by columns or symbols."""
         changes: dict[str, Any] = dict(numeric)
         return dataclasses.replace(self, **changes)
+
+    @property
+    def turns(self) -> Number:
+        """Micro-batches of a step through each chunk of a stage: all, or half under DualPipe."""
+        return per_chunk(self.plan, self.grad_acc)
 
     @property
     def tokens(self) -> Number:

@@ -6,7 +6,7 @@ import functools
 import typing
 from typing import Any
 
-from tonnage.errors import InputError, NotModelledError
+from tonnage.errors import InputError
 from tonnage.plan.plan import Plan
 
 LARGEST = 10**9
@@ -16,6 +16,7 @@ _COUNTS = (
     "tp",
     "pp",
     "vpp",
+    "microbatch_group",
     "cp",
     "ep",
     "etp",
@@ -70,11 +71,10 @@ def positive(field: str, value: object) -> int:
 
 
 def check_values(plan: Plan) -> None:
-    """Refuse what cannot be a value of its field, and what is not accounted for yet.
+    """Refuse what cannot be a value of its field.
 
     Raises:
         InputError: a value has the wrong type, or is out of its range.
-        NotModelledError: it makes sense, and nothing accounts for it yet.
     """
     for name in _COUNTS:
         if getattr(plan, name) is not None or name in _REQUIRED:
@@ -86,20 +86,6 @@ def check_values(plan: Plan) -> None:
     _check_words(plan)
     _check_flags(plan)
     _check_ranges(plan)
-    refused = {
-        "schedule": plan.schedule in ("zero-bubble", "dualpipe", "dualpipev"),
-    }
-    for name, asked in refused.items():
-        if asked:
-            raise NotModelledError(
-                field=name,
-                value=getattr(plan, name),
-                problem="is not modelled yet",
-                accepted=_ACCEPTED.get(name, f"leave {name} out"),
-            )
-
-
-_ACCEPTED = {"schedule": "1f1b, gpipe or interleaved"}
 
 
 def _check_texts(plan: Plan) -> None:

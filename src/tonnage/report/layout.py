@@ -70,6 +70,17 @@ def print_block(screen: Console, block: RenderableType, indent: int = INDENT) ->
         screen.file.write(f"{line.rstrip()}\n")
 
 
+def print_words(screen: Console, words: Iterable[Text]) -> None:
+    """Pieces of a legend, indented, as many on a line as it has room for."""
+    line = Text()
+    for word in words:
+        if line and line.cell_len + len(word.plain.rstrip()) > screen.width - INDENT:
+            print_block(screen, line)
+            line = Text()
+        line.append_text(word)
+    print_block(screen, line)
+
+
 def facts(screen: Console, rows: Iterable[tuple[Cell, Cell, Cell]]) -> None:
     """Rows of a name, a value and a remark."""
     table = grid(

@@ -35,7 +35,7 @@ def print_verdict(screen: Console, answer: Estimate) -> None:
     nodes = f"{cluster.nodes} node{'s' if cluster.nodes > 1 else ''}"
     name = Text.assemble((model.name, "bold"), " ", (word, f"bold {style}"))
     print_block(screen, name + Text(f" on {cluster.gpus} x {cluster.device}"), indent=0)
-    for line in (f"{size}; {nodes} of {cluster.gpus_per_node}", _plan(answer)):
+    for line in (f"{size}; {nodes} of {cluster.gpus_per_node}", plan_line(answer)):
         print_block(screen, Text(line, "dim"), indent=0)
     screen.print()
     print_block(screen, _gauge(screen, peak / capacity, style))
@@ -118,7 +118,7 @@ def print_stages(screen: Console, answer: Estimate) -> None:
     )
 
 
-def _plan(answer: Estimate) -> str:
+def plan_line(answer: Estimate) -> str:
     """What decides most of the answer, in one line."""
     plan = answer.plan
     degrees = {name: getattr(plan, name) for name in ("tp", "pp", "vpp", "cp", "ep", "dp")}

@@ -53,8 +53,9 @@ class Runtime:
         zero_stages: the ZeRO stages that it has.
         zero: the stage it uses when none is asked for.
         precision: the recipe it uses when none is asked for.
+        schedules: the pipeline schedules that it has. Another is weighed with its habits all the
+            same, and the answer says so.
         quantized_bases: whether it can put adapters on a base in 4 or 8 bits.
-        gpipe: whether it has the schedule of all forward passes before the first backward.
         fused_loss: the fused way to the same loss that it offers beside its own
             (``--cross-entropy-loss-fusion``, Liger); None: none.
         trains_predictors: whether it has multi-token prediction (`Plan.mtp`).
@@ -183,8 +184,8 @@ class Runtime:
     zero: int
     precision: str
     source: str
+    schedules: tuple[str, ...] = ("1f1b",)
     quantized_bases: bool = False
-    gpipe: bool = False
     fused_loss: LossRule | None = None
     trains_predictors: bool = False
     measured: bool = True
@@ -264,7 +265,7 @@ class Runtime:
 _FACTS = frozenset(
     {
         *("name", "summary", "axes", "zero_stages", "zero", "precision", "source"),
-        *("quantized_bases", "gpipe", "fused_loss", "trains_predictors", "measured"),
+        *("quantized_bases", "schedules", "fused_loss", "trains_predictors", "measured"),
     }
 )
 """What a stack is, or what a plan has a field of its own for."""

@@ -182,7 +182,8 @@ class Bounds:
     def _live(self) -> list[list[Ints]]:
         """Micro-batches that each chunk of each stage holds at once, by row."""
         return [
-            live_per_chunk(self._shape, stage, self._microbatches) for stage in self._deck.stages
+            list(live_per_chunk(self._shape, stage, self._microbatches))
+            for stage in self._deck.stages
         ]
 
     @cached_property

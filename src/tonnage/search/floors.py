@@ -10,7 +10,7 @@ from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
 from tonnage.estimation import Limits
 from tonnage.ledger import StageLedger
-from tonnage.memory.peak import live_activations
+from tonnage.memory.alive import live_activations
 from tonnage.memory.states import passing_gradients, states
 from tonnage.plan import Setting
 from tonnage.search.group import Group

@@ -115,7 +115,7 @@ def _schedules(question: Question, profile: Runtime, vpp: int) -> tuple[str, ...
     """GPipe is legal under every runtime, but most have no such schedule: only if asked for."""
     offered: tuple[str, ...] = ("interleaved",)
     if vpp == 1:
-        gpipe = profile.gpipe or "schedule" in question.choices
+        gpipe = "gpipe" in profile.schedules or "schedule" in question.choices
         offered = ("1f1b", "gpipe") if gpipe else ("1f1b",)
     return tuple(schedule for schedule in offered if question.allows("schedule", schedule))
 

@@ -163,6 +163,14 @@ def backward_seconds(setting: Setting, rate: Rates, operation: Operation) -> Num
     return _memory_bound(setting, rate, operation, moved)
 
 
+def weight_seconds(setting: Setting, rate: Rates, operation: Operation) -> Number:
+    """Seconds of the part of a backward pass that nothing else waits for: a weight's gradient."""
+    if operation.kind != "matmul" or not operation.inputs or not operation.weights:
+        return 0.0
+    _, *late = _gradients(setting, operation, _product(setting, operation))
+    return total(_product_time(setting, rate, operation, product) for product in late)
+
+
 def _narrow(operation: Operation) -> bool:
     return any(weight.narrow for weight in operation.weights)
 

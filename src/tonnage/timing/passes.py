@@ -12,6 +12,7 @@ from tonnage.ledger.operation import Phase
 from tonnage.ledger.piece import by_piece
 from tonnage.mesh import ranks_inside
 from tonnage.plan import Setting
+from tonnage.plan.schedule import OVERLAPPED
 from tonnage.timing import constants
 from tonnage.timing.kernel import Rates, backward_seconds, cast_seconds, forward_seconds
 from tonnage.timing.traffic import Traffic, mesh_axes
@@ -93,7 +94,8 @@ def exposed_seconds(
     """
     habits = setting.runtime
     tensor = constants.TENSOR_HIDDEN if setting.plan.tp_comm_overlap else habits.tp_overlap
-    beside = habits.overlap_sends and setting.plan.vpp > 1
+    overlapped = setting.plan.schedule in OVERLAPPED
+    beside = overlapped or (habits.overlap_sends and setting.plan.vpp > 1)
     shares = {
         "tp": 1.0 - tensor,
         "ep": 1.0 - habits.ep_overlap,

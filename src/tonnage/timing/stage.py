@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -15,8 +16,10 @@ from tonnage.ledger.frozen import reaches_layers
 from tonnage.ledger.layer import recomputed_modules
 from tonnage.ledger.piece import by_piece, sum_of, trained_numel
 from tonnage.plan import Setting
+from tonnage.plan.schedule import OVERLAPPED
+from tonnage.timing import constants
 from tonnage.timing.host_memory import exposed_copies
-from tonnage.timing.kernel import Rates, forward_seconds
+from tonnage.timing.kernel import Rates, forward_seconds, weight_seconds
 from tonnage.timing.loss import loss_seconds
 from tonnage.timing.passes import Pass, exposed_seconds, one_pass
 from tonnage.timing.traffic import Traffic, data_parallel_traffic, layer_traffic, pipeline_traffic
@@ -32,6 +35,7 @@ class StageTime:
         recompute: forward work that recomputation repeats.
         exposed: communication inside a micro-batch that nothing hides, by part.
         host: that the device waits for the host, or for copies to and from its memory.
+        weights: of the backward pass, the gradients of the layers' weights.
         replicas: what data-parallel ranks exchange in a step.
     """
 
@@ -40,13 +44,22 @@ class StageTime:
     recompute: Number
     exposed: dict[str, Number]
     host: Number
+    weights: Number
     replicas: tuple[Traffic, ...]
 
     @property
     def ahead(self) -> Number:
         """Of a micro-batch's seconds, those of the forward pass; what is not compute shares."""
+        return self._share(self.forward)
+
+    @property
+    def late(self) -> Number:
+        """Of a micro-batch's seconds, those of weights' gradients, which can be put off."""
+        return self._share(self.weights)
+
+    def _share(self, part: Number) -> Number:
         compute = self.forward + self.backward + self.recompute
-        return where(compute > 0, self.microbatch * self.forward / maximum(compute, 1e-12), 0.0)
+        return where(compute > 0, self.microbatch * part / maximum(compute, 1e-12), 0.0)
 
     @property
     def microbatch(self) -> Number:
@@ -57,11 +70,19 @@ class StageTime:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerTime:
-    """Both passes of some operations, and what selective recomputation repeats of them."""
+    """Both passes of some operations.
+
+    Attributes:
+        forward: the forward pass.
+        backward: the backward pass.
+        selected: seconds of what selective recomputation repeats.
+        weights: seconds of the backward pass that make weights' gradients.
+    """
 
     forward: Pass
     backward: Pass
     selected: Number
+    weights: Number
 
 
 def layer_times(
@@ -82,7 +103,14 @@ def _times(
         forward=one_pass(setting, operations, "forward", rate, cluster, layer),
         backward=one_pass(setting, operations, "backward", rate, cluster, layer),
         selected=_selected(setting, operations, rate) if layer else 0.0,
+        weights=_weights(setting, operations, rate) if layer else 0.0,
     )
+
+
+@by_piece()
+def _weights(setting: Setting, operations: Operations, rate: Rates) -> Number:
+    """Seconds of a layer's backward pass that make its weights' gradients."""
+    return total(weight_seconds(setting, rate, op) for op in operations)
 
 
 @by_piece()
@@ -103,25 +131,40 @@ def stage_time(
     layers: Mapping[Layer, LayerTime],
     cluster: Cluster,
     rate: Rates,
+    which: tuple[int, ...] | None = None,
 ) -> StageTime:
-    """The time of one stage, from the passes of its layers and of its ends."""
+    """The time of one stage, from the passes of its layers and of its ends.
+
+    Args:
+        setting: the run.
+        ledger: the stage, or a part of it (`chunk_ledger`).
+        layers: the passes of every kind of layer.
+        cluster: the links.
+        rate: of the device.
+        which: the chunks of the stage that the ledger has; None: all.
+    """
     passes = _passes(setting, ledger, layers) + _ends(setting, ledger, cluster, rate)
     if ledger.head:
         loss = Pass(compute=loss_seconds(setting, rate), exposed={}, host=0.0)
         passes.append(("backward", 1, loss))
     passes += _further(setting, ledger, cluster, rate)
     passes.append(("backward", 1, _accumulation(setting, ledger, rate)))
-    sends = pipeline_traffic(setting, ledger)
+    sends = pipeline_traffic(setting, ledger, which)
     sent = exposed_seconds(setting, sends, cluster)
 
     def compute(which: str) -> Number:
         return total(count * each.compute for name, count, each in passes if name == which)
 
     exposed = {
-        part: sent[part] / setting.grad_acc
+        part: sent[part] / setting.turns
         + total(count * each.exposed.get(part, 0.0) for _, count, each in passes)
         for part in sent
     }
+    if setting.plan.schedule in OVERLAPPED:
+        # Beside another micro-batch's backward pass most of the experts' exchange is hidden.
+        hidden = setting.runtime.ep_overlap
+        left = min(1.0, (1.0 - constants.EXPERT_HIDDEN) / max(1.0 - hidden, 1e-12))
+        exposed["expert_parallel"] = left * exposed["expert_parallel"]
     counts = ledger.stage.kinds()
     selected = total(counts[layer] * layers[layer].selected for layer in ledger.layers)
     copies = exposed_copies(setting, ledger, cluster, compute("forward"), compute("backward"))
@@ -131,7 +174,27 @@ def stage_time(
         recompute=compute("recompute") + selected,
         exposed=exposed,
         host=total(count * each.host for _, count, each in passes) + copies,
+        weights=total(counts[layer] * layers[layer].weights for layer in ledger.layers),
         replicas=tuple(data_parallel_traffic(setting, ledger)),
+    )
+
+
+def chunk_ledger(ledger: StageLedger, chunk: int) -> StageLedger:
+    """One chunk of a stage, with the ends of the model that lie at it."""
+    stage = ledger.stage
+    held = dataclasses.replace(
+        stage,
+        chunks=(stage.chunks[chunk],),
+        embedding=stage.embedding and chunk == 0,
+        head=stage.head and chunk == len(stage.chunks) - 1,
+    )
+    return dataclasses.replace(
+        ledger,
+        stage=held,
+        layers={layer: ledger.layers[layer] for layer in held.kinds()},
+        embedding=ledger.embedding if held.embedding else (),
+        head=ledger.head if held.head else (),
+        vision=ledger.vision if held.embedding else (),
     )
 
 
@@ -209,14 +272,14 @@ def stage_traffic(setting: Setting, ledger: StageLedger) -> list[Traffic]:
     again = layers_recomputed(setting, (ledger.stage,))
     counts = ledger.stage.kinds()
     ends = (*ledger.embedding, *ledger.head)
-    found = layer_traffic(setting, ends, setting.grad_acc, rebuilt=False)
+    found = layer_traffic(setting, ends, setting.turns, rebuilt=False)
     more = ledger.predictors
-    times = more.depth * setting.grad_acc
+    times = more.depth * setting.turns
     found += layer_traffic(setting, more.operations, times, rebuilt=False)
     for layer, operations in ledger.layers.items():
         repeated = again.get(layer, 0)
         for count, rebuilt in ((counts[layer] - repeated, False), (repeated, True)):
             if count:
-                times = count * setting.grad_acc
+                times = count * setting.turns
                 found += layer_traffic(setting, operations, times, rebuilt=rebuilt)
     return found + pipeline_traffic(setting, ledger)

@@ -62,6 +62,7 @@ def step_time(
         setting.grad_acc,
         [stage.ahead for stage in stages],
         counts,
+        [stage.late for stage in stages],
     )
     parts = _slowest(setting, stages)
     parts["pipeline_bubble"] = pipeline.bubble
@@ -91,4 +92,4 @@ def _slowest(setting: Setting, stages: Sequence[StageTime]) -> dict[str, Number]
             "host": stage.host,
         }
         chosen.update({part: where(slower, own[part], chosen[part]) for part in own})
-    return {part: setting.grad_acc * seconds for part, seconds in chosen.items()}
+    return {part: setting.turns * seconds for part, seconds in chosen.items()}

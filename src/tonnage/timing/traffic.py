@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tonnage.algebra import Number, exact_div
@@ -13,6 +14,7 @@ from tonnage.ledger.layer import layer_input
 from tonnage.ledger.operation import Phase
 from tonnage.mesh import Axis, axes
 from tonnage.plan import Setting
+from tonnage.plan.schedule import sends
 from tonnage.timing.collective import collective_seconds, wire_bytes
 
 
@@ -89,16 +91,17 @@ def layer_traffic(
     ]
 
 
-def pipeline_traffic(setting: Setting, ledger: StageLedger) -> list[Traffic]:
-    """Activations to the next stage and gradients to the one before, once a chunk."""
+def pipeline_traffic(
+    setting: Setting, ledger: StageLedger, which: Iterable[int] | None = None
+) -> list[Traffic]:
+    """Activations to the next stage and gradients to the one before, of some chunks or all."""
     plan, stage = setting.plan, ledger.stage
     if plan.pp == 1:
         return []
     size = layer_input(setting).bytes
     shared = setting.runtime.scatter_gather and not setting.sp
-    # Between rounds of interleaving the last stage sends on to the first.
-    onward = plan.vpp - stage.head
-    back = plan.vpp - stage.embedding
+    hands = [sends(plan, stage.index, c) for c in which or range(len(stage.chunks))]
+    onward, back = (sum(way) for way in zip(*hands, strict=True))
     found = mesh_axes(setting)
     traffic: list[Traffic] = []
     ways: tuple[tuple[Phase, int], ...] = (("forward", onward), ("backward", back))
@@ -109,7 +112,7 @@ def pipeline_traffic(setting: Setting, ledger: StageLedger) -> list[Traffic]:
         pieces = [Collective(kind="send", axis="pp", bytes=sent, phase=phase)]
         if shared:
             pieces.append(Collective(kind="all_gather", axis="tp", bytes=size, phase=phase))
-        count = chunks * setting.grad_acc
+        count = chunks * setting.turns
         traffic += [Traffic(collective=c, axis=found[c.axis], count=count) for c in pieces]
     return traffic
 
