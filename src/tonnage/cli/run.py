@@ -14,6 +14,7 @@ from tonnage.cli.limits import LimitFlags
 from tonnage.cli.stdin import show_hyphen
 from tonnage.errors import InputError
 from tonnage.plan import Plan
+from tonnage.plan.idle import without_idle
 
 if TYPE_CHECKING:
     from tonnage.arch import Architecture
@@ -151,11 +152,13 @@ def _from_launch(
         gpus=count_of(cluster.gpus),
     )
     where = configured.cluster(cluster)
+    architecture = _with_vocabulary(configured.architecture(), vocab)
     return Run(
         cluster=where,
         limits=configured.limits(limits.read()),
-        architecture=_with_vocabulary(configured.architecture(), vocab),
-        plan=configured.settled(where),
+        architecture=architecture,
+        # Launch files set what their run has no use for; a flag that does is an error.
+        plan=without_idle(configured.settled(where), architecture, keep=changes),
         configured=configured,
     )
 
