@@ -121,7 +121,7 @@ def runs(draw: st.DrawFn) -> Run:
     if _windowed(architecture):
         degree["cp"] = 1
     if architecture.is_moe and "sp" not in runtime.axes:
-        degree["tp"] = 1  # experts beside tensor parallelism need sequence parallelism
+        degree["tp"] = 1  # experts with tensor parallelism ask for sequence parallelism
     ranks = degree["tp"] * degree["pp"] * degree["cp"]
     dp = pick(*[n for n in (1, 2, 3, 4) if ranks * n <= 8 or ranks * n % 8 == 0])
     plan: dict[str, Any] = {**degree, "dp": dp, "runtime": runtime.name}
@@ -133,7 +133,7 @@ def runs(draw: st.DrawFn) -> Run:
         plan["sp"] = degree["tp"] > 1
         plan.update(ep=ep, etp=etp, moe_imbalance=pick(1.0, 1.5), moe_capacity_factor=None)
     elif degree["tp"] > 1:
-        plan["sp"] = pick(None, False, "sp" in runtime.axes)
+        plan["sp"] = pick(None, True, False) if "sp" in runtime.axes else None
     if "vpp" in runtime.axes and degree["pp"] > 1:
         plan["vpp"] = pick(1, 2)
     plan["zero"] = pick(*runtime.zero_stages)

@@ -153,12 +153,13 @@ def _from_launch(
     )
     where = configured.cluster(cluster)
     architecture = _with_vocabulary(configured.architecture(), vocab)
+    plan = configured.launch.sized(configured.settled(where), architecture)
     return Run(
         cluster=where,
         limits=configured.limits(limits.read()),
         architecture=architecture,
         # Launch files set what their run has no use for; a flag that does is an error.
-        plan=without_idle(configured.settled(where), architecture, keep=changes),
+        plan=without_idle(plan, architecture, keep=changes),
         configured=configured,
     )
 

@@ -52,6 +52,8 @@ class StagePart:
         peak_bytes: its peak by counter.
         categories: tensors alive at the peak; they sum to ``allocated``.
         instants: allocated bytes at each instant that could be the peak.
+        unsure: features known in bounds only, each with the bytes that the figure may be too
+            high and too low by.
     """
 
     stage: int
@@ -61,6 +63,14 @@ class StagePart:
     peak_bytes: PeakBytes
     categories: dict[str, int]
     instants: dict[str, int]
+    unsure: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def slack_bytes(self) -> tuple[int, int]:
+        """What all of them together may move the figure by, down and up."""
+        return sum(low for low, _ in self.unsure.values()), sum(
+            high for _, high in self.unsure.values()
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from tonnage.estimation.run import failure_notes, run_part
 from tonnage.ledger import StageLedger, parameters, sequence_flops, stage_ledgers
 from tonnage.memory import StageMemory, outside, reserved_by_stage, stage_memory
 from tonnage.memory.outside import RESERVED_SHARE, RESERVED_SHARE_WORST
+from tonnage.memory.uncertain import uncertain
 from tonnage.mesh import Mesh
 from tonnage.plan import Plan, Resolved, Setting, resolve
 from tonnage.plan.precision import check_peaks
@@ -75,7 +76,7 @@ def estimate(
             *_assumptions(resolved, cluster, limits),
             *failure_notes(limits.failures),
         ),
-        not_modelled=_not_modelled(resolved, fails=limits.failures is not None),
+        not_modelled=_not_modelled(resolved, memory, fails=limits.failures is not None),
         run=run_part(step, resolved.setting, cluster, limits),
     )
 
@@ -110,6 +111,7 @@ def _memory(
     )
     worst = max(stages, key=lambda stage: stage.peak_bytes.device)
     allocated = worst.peak_bytes.allocated
+    down, up = worst.slack_bytes
     return MemoryPart(
         worst_rank=worst.first_rank,
         worst_stage=worst.stage,
@@ -125,8 +127,9 @@ def _memory(
             "communicators": int(beyond.communicators),
         },
         range_bytes=(
-            allocated + int(beyond.bytes),
-            max(
+            allocated - down + int(beyond.bytes),
+            up
+            + max(
                 int(allocated * (1 + RESERVED_SHARE_WORST)) + int(beyond.bytes),
                 worst.peak_bytes.device,
             ),
@@ -151,6 +154,10 @@ def _stage(
         peak_bytes=PeakBytes(allocated=allocated, reserved=reserved, device=reserved + beyond),
         categories=categories,
         instants={instant.when: int(instant.allocated) for instant in memory.instants},
+        unsure={
+            each.name: (int(each.below), int(each.above))
+            for each in uncertain(resolved.setting, ledger)
+        },
     )
 
 
@@ -274,6 +281,8 @@ def _assumptions(resolved: Resolved, cluster: Cluster, limits: Limits) -> tuple[
     ]
     if setting.architecture.is_moe and setting.plan.moe_imbalance == 1.0:
         notes.append("tokens are spread evenly over the experts")
+    if setting.plan.packing and setting.plan.document is None:
+        notes.append("document not given: packed documents may be as long as the sequence")
     if setting.plan.iteration == "steady":
         notes.append(
             "a later step: optimizer states exist (the first step has none before its end)"
@@ -287,26 +296,34 @@ def _assumptions(resolved: Resolved, cluster: Cluster, limits: Limits) -> tuple[
 _TIME_ONLY = {
     "compile": "what torch.compile changes in memory: fewer kept tensors, other temporaries "
     "(its time is counted)",
-    "cuda_graphs": "what CUDA graphs hold in memory: a private pool, static inputs and outputs "
-    "of every captured micro-batch (their time is counted)",
-    "tp_comm_overlap": "the user buffers of tensor-parallel overlap: about 100 MiB and a "
-    "full-width activation (its time is counted)",
 }
 """What a plan may ask for that is accounted for in time and not in memory."""
 
 
-def _not_modelled(resolved: Resolved, *, fails: bool) -> tuple[str, ...]:
+def _in_bounds(memory: MemoryPart) -> list[str]:
+    """What the worst stage's range is wider by."""
+    return [
+        f"{name} (the range holds {low / 2**30:.2f} GiB less to {high / 2**30:.2f} GiB more)"
+        for name, (low, high) in memory.stages[memory.worst_stage].unsure.items()
+    ]
+
+
+def _not_modelled(resolved: Resolved, memory: MemoryPart, *, fails: bool) -> tuple[str, ...]:
     architecture = resolved.setting.architecture
     missing = ["the data loader and logging", "fragmentation by replay of the allocations"]
     missing += ["stragglers"] if fails else ["checkpoints", "stragglers and failures"]
+    missing += _in_bounds(memory)
     missing += [text for name, text in _TIME_ONLY.items() if getattr(resolved.plan, name)]
-    if resolved.setting.plan.offload_parameters:
+    plan = resolved.setting.plan
+    if plan.offload_optimizer:
+        missing.append("the time of a step on the host's processor (that of its copies is counted)")
+    if plan.offload_parameters:
         missing.append("the time of copies to and from host memory, and of a step there")
     if architecture.vision is not None:
         missing.append(
             "the vision tower's FLOPs and activations: text tokens only (its weights are counted)"
         )
-    if architecture.mtp_layers:
+    if architecture.mtp_layers and not resolved.plan.mtp:
         missing.append(
             f"{architecture.mtp_layers} multi-token-prediction layers that the config names: "
             "not trained"

@@ -71,6 +71,7 @@ def _runtime(plan: Plan, notes: list[str]) -> Runtime:
         notes.append(f"runtime {profile.name}: {profile.summary}")
     fields = {
         "loss": plan.loss,
+        "cp_comm": plan.cp_comm,
         "optimizer_step": plan.optimizer_step,
         "overlap_grad_reduce": plan.overlap_grad_reduce,
         "overlap_param_gather": plan.overlap_param_gather,
@@ -99,6 +100,7 @@ def _fill_choices(
         "precision": profile.precision,
         "seq": default_seq(architecture),
         "loss": profile.loss,
+        "cp_comm": profile.cp_comm,
         "optimizer_step": profile.optimizer_step,
         "overlap_grad_reduce": profile.overlap_grad_reduce,
         "overlap_param_gather": profile.overlap_param_gather,

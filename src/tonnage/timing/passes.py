@@ -103,12 +103,13 @@ def exposed_seconds(
     rings: Number = 0.0
     for item in traffic:
         seconds = item.seconds(cluster) * shares.get(item.axis.name, 1.0)
-        if item.axis.name == "cp":
+        if item.axis.name == "cp" and item.collective.kind == "send":
             rings = rings + seconds
         else:
             part = AXIS_PARTS[item.axis.name]
             exposed[part] = exposed[part] + seconds
-    exposed["context_parallel"] = maximum(rings - under, 0.0) if habits.ring_overlap else rings
+    shown = maximum(rings - under, 0.0) if habits.ring_overlap else rings
+    exposed["context_parallel"] = exposed["context_parallel"] + shown
     return exposed
 
 
