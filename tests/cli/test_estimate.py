@@ -208,7 +208,10 @@ def test_a_plan_on_stdin() -> None:
 
 def test_flags_go_before_the_plan_file(tmp_path: Path) -> None:
     file = tmp_path / "plan.toml"
-    file.write_text('tp = 4\nseq = 2048\nlora_targets = ["q_proj"]\nhabits = [["loss", "eager"]]\n')
+    file.write_text(
+        'tp = 4\nseq = 2048\nlora_rank = 4\nlora_targets = ["q_proj"]\n'
+        'habits = [["loss", "eager"]]\n'
+    )
     plan = run(*LLAMA[:4], "--plan-file", str(file), "--tp", "2", "--json").json()["plan"]
     assert (plan["tp"], plan["seq"], plan["lora_targets"]) == (2, 2048, ["q_proj"])
 

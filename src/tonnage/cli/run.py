@@ -14,6 +14,7 @@ from tonnage.cli.limits import LimitFlags
 from tonnage.cli.stdin import show_hyphen
 from tonnage.errors import InputError
 from tonnage.plan import Plan
+from tonnage.plan.idle import without_idle
 
 if TYPE_CHECKING:
     from tonnage.arch import Architecture
@@ -152,11 +153,13 @@ def _from_launch(
     )
     where = configured.cluster(cluster)
     architecture = _with_vocabulary(configured.architecture(), vocab)
+    plan = configured.launch.sized(configured.settled(where), architecture)
     return Run(
         cluster=where,
         limits=configured.limits(limits.read()),
         architecture=architecture,
-        plan=configured.launch.sized(configured.settled(where), architecture),
+        # Launch files set what their run has no use for; a flag that does is an error.
+        plan=without_idle(plan, architecture, keep=changes),
         configured=configured,
     )
 

@@ -10,7 +10,7 @@ from tonnage.cli.cluster import ClusterFlags
 from tonnage.cli.flags import plan_changes, with_plan_flags
 from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
-from tonnage.cli.plan_file import plan_of
+from tonnage.cli.run import read_plan
 from tonnage.cli.stdin import show_hyphen
 
 _WHAT = Group("Model and plan", sort_key=1)
@@ -48,7 +48,7 @@ def scale(
     from tonnage.search.scaling import scaling
 
     clusters = cluster.read_all()
-    plan = plan_of(plan_file, plan_changes(flags))
+    plan = read_plan(plan_file, plan_changes(flags))
     points = scaling(load(show_hyphen(model)), plan, clusters, limits.read(), weak=weak)
     if as_json:
         print_json(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -39,10 +39,16 @@ def check_idle(plan: Plan, architecture: Architecture) -> None:
         )
 
 
-def without_idle(plan: Plan, architecture: Architecture) -> Plan:
-    """The plan with what acts on nothing put back to its default."""
-    found = idle_fields(plan, architecture)
-    changes: dict[str, Any] = {each.field: getattr(_BLANK, each.field) for each in found}
+def without_idle(plan: Plan, architecture: Architecture, keep: Collection[str] = ()) -> Plan:
+    """The plan with what acts on nothing put back to its default.
+
+    Args:
+        plan: the plan.
+        architecture: what it is for.
+        keep: fields that stay all the same: a person has just given them, and is to be told.
+    """
+    found = [each.field for each in idle_fields(plan, architecture) if each.field not in keep]
+    changes: dict[str, Any] = {field: getattr(_BLANK, field) for field in found}
     return replace(plan, **changes)
 
 
