@@ -94,20 +94,20 @@ STATES: dict[str, tuple[int, int, int, int, int]] = {
     "adafactor": (4 * 256, 4 * 96, 4 * 1096, 4 * 4 * 136, 4 * 128),
     # One momentum for hidden matrices, two moments for vectors and tables.
     "muon": (4 * 15360, 8 * 96, 8 * 96000, 4 * 15360, 4 * 4095),
-    # 15,360 elements are 7.5 blocks of 2,048, so 8 scales; 96,000 are 46.9, so 47.
+    # 15,360 elements are 60 blocks of 256; 96,000 are 375.
     "adam8bit": (
-        2 * (15360 + 4 * 8),
+        2 * (15360 + 4 * 60),
         8 * 96,
-        2 * (96000 + 4 * 47),
-        2 * (15360 + 4 * 8),
+        2 * (96000 + 4 * 375),
+        2 * (15360 + 4 * 60),
         8 * 4095,
     ),
     # States of 100,000 elements and more are managed memory: none of these is so large.
     "pagedadam8bit": (
-        2 * (15360 + 4 * 8),
+        2 * (15360 + 4 * 60),
         8 * 96,
-        2 * (96000 + 4 * 47),
-        2 * (15360 + 4 * 8),
+        2 * (96000 + 4 * 375),
+        2 * (15360 + 4 * 60),
         8 * 4095,
     ),
     "pagedadamw": (8 * 15360, 8 * 96, 8 * 96000, 8 * 15360, 8 * 4095),
@@ -143,7 +143,7 @@ def test_paged_states_of_large_tensors_are_not_the_allocators(name: str) -> None
 
 def test_eight_bit_adam_begins_at_4096_elements() -> None:
     run = setting(name="adam8bit")
-    assert state_bytes(run, Weight(name="w", shape=(64, 64))) == 2 * (4096 + 2 * 4)
+    assert state_bytes(run, Weight(name="w", shape=(64, 64))) == 2 * (4096 + 16 * 4)
 
 
 def test_qlora_stores_nine_sixteenths_of_a_byte() -> None:

@@ -246,3 +246,97 @@ def test_engine_recipe_and_base(
 def test_a_word_that_names_no_layer_is_counted() -> None:
     found = case(row(**FMS, lora_rank="16", lora_targets="q_proj mystery"))
     assert found.unknown == ("lora_targets: mystery",)
+
+
+MIXTURE = {"experts": "8", "topk": "2", "moe_ffn": "512", "ep": "2", "sp": "1"}
+
+
+def now(**cells: str) -> Row:
+    """A run of Megatron-Core, and not of the papers' Megatron-LM."""
+    return row(**{"framework": "Megatron-LM core", **cells})
+
+
+@pytest.mark.parametrize(
+    ("cells", "fields"),
+    [
+        (
+            {"recompute": "selective [layernorm mla_up_proj mlp moe_act]"},
+            {"recompute_modules": ("mlp", "moe_act", "layernorm", "mla_up_proj")},
+        ),
+        ({"recompute": "selective: mlp,core_attn"}, {"recompute_modules": ("core_attn", "mlp")}),
+        ({"recompute": "full block 1 per pp rank"}, {"recompute_per_stage": True}),
+        ({"attention": "TE fused; cp comm a2a", "cp": "2"}, {"cp_comm": "a2a"}),
+        (
+            {"extra": "context-parallel-algo=megatron_cp_algo", "cp": "2"},
+            {"cp_comm": "p2p"},
+        ),
+        ({"extra": "mtp-num-layers=1; swap-optimizer"}, {"mtp": 1, "offload_optimizer": 1.0}),
+        ({"extra": "fine-grained-activation-offloading=True"}, {"offload_activations": True}),
+        (
+            {"extra": "defer-embedding-wgrad-compute=True; wgrad-deferral-limit=2"},
+            {"wgrad_deferral_limit": 2},
+        ),
+        (
+            {"extra": "moe-token-dispatcher-type=allgather", **MIXTURE},
+            {"moe_dispatcher": "allgather"},
+        ),
+        ({"extra": "reuse-fp32-param"}, {"master_dtype": "bf16"}),
+        ({"extra": "stage=dpo"}, {"reference_model": True}),
+        (
+            {"framework": "Megatron-Bridge", "precision": "FP8 (current scaling)"},
+            {"gradients_dtype": "bf16", "fp8_param_gather": True},
+        ),
+    ],
+)
+def test_options_of_a_launch_line_are_fields_of_a_plan(
+    cells: dict[str, str], fields: dict[str, object]
+) -> None:
+    asked = case(now(**cells))
+    assert not asked.refused
+    assert {name: getattr(asked.plan, name) for name in fields} == fields
+    assert predict(now(**cells)).memory > 0
+
+
+def test_a_layout_says_how_many_chunks_there_are() -> None:
+    plan = case(now(pp="2", layers="5", extra="pipeline-model-parallel-layout=Et|t|t|ttL")).plan
+    assert (plan.vpp, plan.pipeline_layout) == (2, "Et|t|t|ttL")
+
+
+def test_places_without_a_layer_have_no_weights() -> None:
+    asked = case(now(layers="8", pp="2", vpp="2", extra="noop-layers=0,7", gbs="32"))
+    assert len(asked.architecture.layers) == 6
+    assert asked.plan.pipeline_layout == "Et|tt|tt|tL"
+
+
+def test_a_hybrid_pattern_is_a_layer_a_letter() -> None:
+    words = "hybrid-layer-pattern=ME*-/*E; mamba-num-heads=16; mamba-head-dim=64"
+    layers = case(now(arch_note="mamba hybrid", extra=words, **MIXTURE)).architecture.layers
+    mixers = [type(layer.mixer).__name__ for layer in layers]
+    parts = [type(layer.mlp).__name__ for layer in layers]
+    assert mixers == ["Mamba2", "NoneType", "Attention", "NoneType"]
+    assert parts == ["NoneType", "MoE", "NoneType", "MLP"]
+    refused = predict(now(extra="hybrid-layer-pattern=ME"))
+    assert "experts" in refused.refused
+
+
+def test_a_few_shared_experts_are_as_wide_as_the_routed_ones() -> None:
+    def width(shared: str) -> int:
+        (layer, *_) = case(now(shared_expert_ffn=shared, **MIXTURE)).architecture.layers
+        assert layer.mlp is not None
+        return layer.mlp.shared.intermediate  # type: ignore[union-attr]
+
+    assert (width("2"), width("640")) == (1024, 640)
+
+
+def test_what_is_known_in_bounds_is_answered_with_a_range() -> None:
+    found = predict(now(extra="cuda-graph-impl=local"))
+    low, high = found.memory_range
+    assert not found.refused
+    assert low < found.memory < high
+
+
+def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("layers,hidden,heads,vocab,seq_len,gpu,hidden\n1,2,1,4,8,H100,3\n")
+    with pytest.raises(InputError, match="hidden stands twice in the header"):
+        read_rows(path)

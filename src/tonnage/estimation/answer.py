@@ -52,6 +52,8 @@ class StagePart:
         peak_bytes: its peak by counter.
         categories: tensors alive at the peak; they sum to ``allocated``.
         instants: allocated bytes at each instant that could be the peak.
+        unsure: features known in bounds only, each with the bytes that the figure may be too
+            high and too low by.
     """
 
     stage: int
@@ -61,6 +63,14 @@ class StagePart:
     peak_bytes: PeakBytes
     categories: dict[str, int]
     instants: dict[str, int]
+    unsure: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def slack_bytes(self) -> tuple[int, int]:
+        """What all of them together may move the figure by, down and up."""
+        return sum(low for low, _ in self.unsure.values()), sum(
+            high for _, high in self.unsure.values()
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +126,15 @@ class FlopsPart:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LargestPart:
+    """The largest part of a step: its name, its seconds, and its share of the step."""
+
+    part: str
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class StepPart:
     """Time of a step, in seconds, and what follows from it.
 
@@ -131,6 +150,7 @@ class StepPart:
         mfu_causal: causal attention counted as half.
         hfu_causal: likewise.
         breakdown: seconds by part; they sum to ``seconds``.
+        largest: the largest part.
     """
 
     seconds: float
@@ -144,6 +164,7 @@ class StepPart:
     mfu_causal: float
     hfu_causal: float
     breakdown: dict[str, float]
+    largest: LargestPart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,14 +187,61 @@ class CommunicationPart:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FailuresPart:
+    """What failures make of a run (Daly 2006).
+
+    Attributes:
+        gpu_mtbf_seconds: mean time between failures of one device.
+        job_mtbf_seconds: the same of all of them together.
+        checkpoint_bytes: weights that train, master copies and optimizer states.
+        checkpoint_seconds: to write them.
+        interval_seconds: of work between checkpoints: Daly's, in whole steps.
+        interval_steps: the same in steps.
+        restart_seconds: from a failure until work goes on.
+        expected: failures of the whole run.
+        seconds: of the run with checkpoints, lost work and restarts.
+        days: the same in days.
+        gpu_hours: of all devices.
+        goodput: share of those seconds that goes into steps that count.
+    """
+
+    gpu_mtbf_seconds: float
+    job_mtbf_seconds: float
+    checkpoint_bytes: int
+    checkpoint_seconds: float
+    interval_seconds: float
+    interval_steps: int
+    restart_seconds: float
+    expected: float
+    seconds: float
+    days: float
+    gpu_hours: float
+    goodput: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunPart:
-    """A whole run of many steps."""
+    """A whole run of many steps.
+
+    Attributes:
+        tokens: of the run.
+        steps: of the run.
+        seconds: of all steps, without failures.
+        days: the same in days.
+        gpu_hours: of all devices, without failures.
+        failures: with failures, where they were asked for.
+        price: of a GPU-hour, where it was given.
+        cost: of all GPU-hours, with failures where they were asked for.
+    """
 
     tokens: int
     steps: int
     seconds: float
     days: float
     gpu_hours: float
+    failures: FailuresPart | None = None
+    price: float | None = None
+    cost: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tonnage.algebra import Number
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
@@ -14,43 +12,26 @@ from tonnage.estimation.answer import (
     CommunicationPart,
     Estimate,
     FlopsPart,
+    LargestPart,
     MemoryPart,
     ModelPart,
     PeakBytes,
-    RunPart,
     StagePart,
     StepPart,
 )
+from tonnage.estimation.limits import Limits
+from tonnage.estimation.run import failure_notes, run_part
 from tonnage.ledger import StageLedger, parameters, sequence_flops, stage_ledgers
 from tonnage.memory import StageMemory, outside, reserved_by_stage, stage_memory
 from tonnage.memory.outside import RESERVED_SHARE, RESERVED_SHARE_WORST
+from tonnage.memory.uncertain import uncertain
 from tonnage.mesh import Mesh
 from tonnage.plan import Plan, Resolved, Setting, resolve
-from tonnage.quantity import BytesOrFraction
-from tonnage.timing import STATED, Efficiency, StepTime, interval, step_time, sustained_flops
+from tonnage.plan.precision import check_peaks
+from tonnage.timing import Efficiency, StepTime, interval, step_time, sustained_flops
 from tonnage.timing.clocks import Costs
+from tonnage.timing.efficiency import measured
 from tonnage.timing.stage import stage_traffic
-
-SECONDS_PER_DAY = 86_400.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What a run must stay within, and how long it is.
-
-    Attributes:
-        memory_limit: bytes of a device that the run may use; None: all the driver reports.
-        margin: what to keep free, in bytes or as a share of the device.
-        tokens: tokens of the whole run.
-        steps: steps of the whole run.
-        efficiency: shares of peak for the time.
-    """
-
-    memory_limit: int | None = None
-    margin: BytesOrFraction | None = None
-    tokens: int | None = None
-    steps: int | None = None
-    efficiency: Efficiency = STATED
 
 
 def estimate(
@@ -70,6 +51,7 @@ def estimate(
     """
     limits = limits or Limits()
     resolved = resolve(plan, architecture, cluster)
+    check_peaks(resolved.setting.precision, cluster.device)
     ledgers = stage_ledgers(resolved.setting, resolved.stages)
     memory = _memory(resolved, ledgers, cluster, limits)
     flops = _flops(resolved)
@@ -89,9 +71,13 @@ def estimate(
         flops=flops,
         step=step,
         communication=_communication(resolved.setting, ledgers, timed),
-        assumptions=(*resolved.assumptions, *_assumptions(resolved, cluster, limits)),
-        not_modelled=_not_modelled(resolved),
-        run=_run(step, cluster, limits),
+        assumptions=(
+            *resolved.assumptions,
+            *_assumptions(resolved, cluster, limits),
+            *failure_notes(limits.failures),
+        ),
+        not_modelled=_not_modelled(resolved, memory, fails=limits.failures is not None),
+        run=run_part(step, resolved.setting, cluster, limits),
     )
 
 
@@ -125,6 +111,7 @@ def _memory(
     )
     worst = max(stages, key=lambda stage: stage.peak_bytes.device)
     allocated = worst.peak_bytes.allocated
+    down, up = worst.slack_bytes
     return MemoryPart(
         worst_rank=worst.first_rank,
         worst_stage=worst.stage,
@@ -140,8 +127,9 @@ def _memory(
             "communicators": int(beyond.communicators),
         },
         range_bytes=(
-            allocated + int(beyond.bytes),
-            max(
+            allocated - down + int(beyond.bytes),
+            up
+            + max(
                 int(allocated * (1 + RESERVED_SHARE_WORST)) + int(beyond.bytes),
                 worst.peak_bytes.device,
             ),
@@ -166,6 +154,10 @@ def _stage(
         peak_bytes=PeakBytes(allocated=allocated, reserved=reserved, device=reserved + beyond),
         categories=categories,
         instants={instant.when: int(instant.allocated) for instant in memory.instants},
+        unsure={
+            each.name: (int(each.below), int(each.above))
+            for each in uncertain(resolved.setting, ledger)
+        },
     )
 
 
@@ -229,7 +221,13 @@ def _step(
         mfu_causal=flops.model_per_step_causal / seconds / peak,
         hfu_causal=flops.hardware_per_step_causal / seconds / peak,
         breakdown={part: float(value) for part, value in timed.parts.items()},
+        largest=_largest(timed),
     )
+
+
+def _largest(timed: StepTime) -> LargestPart:
+    part, size = max(timed.parts.items(), key=lambda item: float(item[1]))
+    return LargestPart(part=part, seconds=float(size), share=float(size / timed.seconds))
 
 
 def _communication(
@@ -255,33 +253,16 @@ def _communication(
     )
 
 
-def _run(step: StepPart, cluster: Cluster, limits: Limits) -> RunPart | None:
-    if limits.tokens is None and limits.steps is None:
-        return None
-    if limits.tokens is not None and limits.steps is not None:
-        raise InputError(
-            field="steps",
-            value=limits.steps,
-            problem="is given beside tokens",
-            accepted="one of the two",
-        )
-    steps = limits.steps or -(-(limits.tokens or 0) // step.tokens_per_step)
-    seconds = steps * step.seconds
-    return RunPart(
-        tokens=limits.tokens or steps * step.tokens_per_step,
-        steps=steps,
-        seconds=seconds,
-        days=seconds / SECONDS_PER_DAY,
-        gpu_hours=seconds * cluster.gpus / 3600.0,
-    )
-
-
 def _rate_note(setting: Setting, cluster: Cluster, efficiency: Efficiency) -> str:
     """What products are taken to sustain, and why."""
     name = setting.precision.matmul
     rate = sustained_flops(cluster.device, name, efficiency)
     share = rate / cluster.device.peak_flops(name)
-    why = "as asked for" if efficiency.compute else "its ceiling or its power limit"
+    why = "its ceiling or its power limit"
+    if efficiency.compute:
+        why = "as asked for"
+    elif measured(cluster.device, name, "product_share") is not None:
+        why = "as measured on this device"
     return f"products sustain {share:.0%} of dense {name} peak inside a step: {why}"
 
 
@@ -300,6 +281,8 @@ def _assumptions(resolved: Resolved, cluster: Cluster, limits: Limits) -> tuple[
     ]
     if setting.architecture.is_moe and setting.plan.moe_imbalance == 1.0:
         notes.append("tokens are spread evenly over the experts")
+    if setting.plan.packing and setting.plan.document is None:
+        notes.append("document not given: packed documents may be as long as the sequence")
     if setting.plan.iteration == "steady":
         notes.append(
             "a later step: optimizer states exist (the first step has none before its end)"
@@ -313,29 +296,34 @@ def _assumptions(resolved: Resolved, cluster: Cluster, limits: Limits) -> tuple[
 _TIME_ONLY = {
     "compile": "what torch.compile changes in memory: fewer kept tensors, other temporaries "
     "(its time is counted)",
-    "cuda_graphs": "what CUDA graphs hold in memory: a private pool, static inputs and outputs "
-    "of every captured micro-batch (their time is counted)",
-    "tp_comm_overlap": "the user buffers of tensor-parallel overlap: about 100 MiB and a "
-    "full-width activation (its time is counted)",
 }
 """What a plan may ask for that is accounted for in time and not in memory."""
 
 
-def _not_modelled(resolved: Resolved) -> tuple[str, ...]:
-    architecture = resolved.setting.architecture
-    missing = [
-        "the data loader, logging and checkpoints",
-        "fragmentation by replay of the allocations",
-        "stragglers and failures",
+def _in_bounds(memory: MemoryPart) -> list[str]:
+    """What the worst stage's range is wider by."""
+    return [
+        f"{name} (the range holds {low / 2**30:.2f} GiB less to {high / 2**30:.2f} GiB more)"
+        for name, (low, high) in memory.stages[memory.worst_stage].unsure.items()
     ]
+
+
+def _not_modelled(resolved: Resolved, memory: MemoryPart, *, fails: bool) -> tuple[str, ...]:
+    architecture = resolved.setting.architecture
+    missing = ["the data loader and logging", "fragmentation by replay of the allocations"]
+    missing += ["stragglers"] if fails else ["checkpoints", "stragglers and failures"]
+    missing += _in_bounds(memory)
     missing += [text for name, text in _TIME_ONLY.items() if getattr(resolved.plan, name)]
-    if resolved.setting.plan.offload_parameters:
+    plan = resolved.setting.plan
+    if plan.offload_optimizer:
+        missing.append("the time of a step on the host's processor (that of its copies is counted)")
+    if plan.offload_parameters:
         missing.append("the time of copies to and from host memory, and of a step there")
     if architecture.vision is not None:
         missing.append(
             "the vision tower's FLOPs and activations: text tokens only (its weights are counted)"
         )
-    if architecture.mtp_layers:
+    if architecture.mtp_layers and not resolved.plan.mtp:
         missing.append(
             f"{architecture.mtp_layers} multi-token-prediction layers that the config names: "
             "not trained"

@@ -7,6 +7,7 @@ from tonnage.ledger.layer import layer_operations, saved_bytes, saved_tensors
 from tonnage.ledger.loss_copies import (
     head_in_pieces,
     logits_in_backward,
+    logits_in_product,
     loss_bytes,
     stranded_logits,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "head_in_pieces",
     "layer_operations",
     "logits_in_backward",
+    "logits_in_product",
     "loss_bytes",
     "parameters",
     "saved_bytes",

@@ -36,7 +36,7 @@ def attention(setting: Setting, spec: Attention, normed: Tensor) -> tuple[Operat
     picks: Operations = ()
     if spec.indexer is not None:
         picks = indexer(setting, spec.indexer, normed, normed, Sight(top_k=spec.top_k))
-    core, context = core_attention(setting, _core(spec), *heads)
+    core, context = core_attention(setting, _core(setting, spec), *heads)
     core = _while_packed(setting, core, projections)
     gated, context = _gate(setting, spec, rows, context)
     out = Linear(
@@ -74,7 +74,9 @@ def _untransposed(setting: Setting, projected: Operations, context: Tensor) -> O
     return (dataclasses.replace(projected[0], scratch=(some,)), *projected[1:])
 
 
-def _core(spec: Attention) -> Core:
+def _core(setting: Setting, spec: Attention) -> Core:
+    fused = spec.one_projection or setting.runtime.qkv == "fused"
+    moved = spec.rope or spec.qk_norm is not None or spec.clip
     return Core(
         heads=spec.heads,
         kv_heads=spec.kv_heads,
@@ -92,6 +94,7 @@ def _core(spec: Attention) -> Core:
         relative_buckets=spec.relative_buckets,
         dropout=spec.dropout,
         borrowed=spec.shares_kv,
+        views=fused and not moved,
     )
 
 

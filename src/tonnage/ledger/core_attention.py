@@ -6,8 +6,9 @@ import dataclasses
 from dataclasses import dataclass
 
 from tonnage.algebra import Number, exact_div, minimum, total
+from tonnage.ledger.context_parallel import sharing
 from tonnage.ledger.elementwise import dropout_mask
-from tonnage.ledger.operation import Collective, Operation, Operations, Tensor, Weight
+from tonnage.ledger.operation import Operation, Operations, Tensor, Weight
 from tonnage.ledger.pairs import ALL_BEFORE, Sight, twice_pairs
 from tonnage.plan import Setting
 
@@ -31,6 +32,7 @@ class Core:
         relative_buckets: rows of a table of biases by distance that scores are added to.
         dropout: probability of dropout on the attention weights.
         borrowed: keys and values are another layer's, which keeps them.
+        views: queries, keys and values are views of one projection.
     """
 
     heads: Number
@@ -45,6 +47,7 @@ class Core:
     relative_buckets: Number = 0
     dropout: float = 0.0
     borrowed: bool = False
+    views: bool = False
 
     @property
     def sights(self) -> tuple[Sight, ...]:
@@ -91,18 +94,6 @@ def _weights(setting: Setting, core: Core) -> tuple[Weight, ...]:
     return tuple(weights)
 
 
-def _ring(setting: Setting, key: Tensor, value: Tensor) -> tuple[Collective, ...]:
-    """Ring attention: keys and values go once around the context-parallel ranks.
-
-    Backward sends them again, and their gradients beside them (Liu et al., arXiv 2310.01889).
-    """
-    around = (key.bytes + value.bytes) * (setting.cp - 1)
-    return (
-        Collective(kind="send", axis="cp", bytes=around, phase="forward"),
-        Collective(kind="send", axis="cp", bytes=2 * around, phase="backward"),
-    )
-
-
 def _flash(
     setting: Setting, core: Core, inputs: tuple[Tensor, Tensor, Tensor], context: Tensor
 ) -> Operations:
@@ -128,6 +119,8 @@ def _flash(
         saves.append(context.cast("attention.context_transposed", context.format))
     picks = (picked(setting, sight) for sight in core.sights if sight.top_k is not None)
     saves.extend(picks)
+    shared = sharing(setting, inputs, context, views=core.views)
+    saves.extend(shared.saves)
     scores = pair_flops(setting, core, core.key_width)
     flops = scores + pair_flops(setting, core, core.value_width)
     return (
@@ -142,10 +135,14 @@ def _flash(
             flops=flops,
             flops_backward=2 * flops,
             flops_inside=scores,
-            collectives=_ring(setting, inputs[1], inputs[2]),
+            collectives=shared.collectives,
             modules=MODULES,
             rows=rows,
-            scratch_backward=_accumulators(setting, core, inputs[0]),
+            scratch=shared.scratch,
+            scratch_backward=(
+                *_accumulators(setting, core, inputs[0]),
+                *shared.scratch_backward,
+            ),
         ),
     )
 
@@ -204,7 +201,7 @@ def _eager(
         flops=pair_flops(setting, core, core.key_width),
         flops_backward=2 * pair_flops(setting, core, core.key_width),
         modules=MODULES,
-        collectives=_ring(setting, inputs[1], inputs[2]),
+        collectives=sharing(setting, inputs, context).collectives,
     )
     softmax, weights = _softmax(setting, core, scores)
     weighted = Operation(

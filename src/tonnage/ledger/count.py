@@ -5,32 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from tonnage.algebra import total
 from tonnage.arch import Architecture, MoE
 from tonnage.ledger.layer import layer_operations
 from tonnage.ledger.model import stage_ledgers, whole, whole_stage
 from tonnage.ledger.operation import Weight, weights_of
+from tonnage.ledger.parts import part_of
 from tonnage.plan import Setting
-
-_PARTS: Final = (
-    ("moe.expert", "experts"),
-    ("moe.router", "router"),
-    ("moe.shared_norm", "norms"),
-    ("moe.input_norm", "norms"),
-    ("moe.output_norm", "norms"),
-    ("moe.", "mlp"),
-    ("mlp.", "mlp"),
-    ("layer.mixer_norm", "norms"),
-    ("layer.mixer_output_norm", "norms"),
-    ("layer.cross_norm", "norms"),
-    ("layer.mlp_norm", "norms"),
-    ("layer.mlp_output_norm", "norms"),
-    ("layer.per_layer_norm", "norms"),
-    ("layer.", "connections"),
-)
-"""The part that a weight of a layer belongs to, by how its name begins; else the mixer's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,11 +89,6 @@ def parameters(architecture: Architecture) -> ParameterCount:
         mtp=_predictors(setting),
         **{name: parts[name] for name in (*names, "head", "vision")},
     )
-
-
-def part_of(weight: Weight) -> str:
-    """The part of a layer that a weight belongs to."""
-    return next((part for start, part in _PARTS if weight.name.startswith(start)), "attention")
 
 
 def _predictors(setting: Setting) -> int | None:

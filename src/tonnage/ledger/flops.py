@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from tonnage.algebra import Number, total
 from tonnage.arch import Layer
 from tonnage.errors import NotModelledError
+from tonnage.ledger.frozen import reaches_layers
 from tonnage.ledger.layer import recomputed_flops
 from tonnage.ledger.model import stage_ledgers, whole, whole_stage
+from tonnage.ledger.mtp import predictors_flops
 from tonnage.ledger.operation import Operations, forward_flops
-from tonnage.plan import Setting, Stage
+from tonnage.plan import Plan, Setting, Stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,16 +53,23 @@ def sequence_flops(setting: Setting, stages: tuple[Stage, ...], *, causal: bool)
     )
     (ledger,) = stage_ledgers(alone, (whole_stage(setting.architecture),))
     counts = setting.architecture.kinds()
-    again = layers_recomputed(setting, stages)
+    again = layers_recomputed(setting, stages) if reaches_layers(setting) else {}
     model: Number = 0
     extra: Number = 0
     for layer, operations in ledger.layers.items():
         backward = total(op.flops_backward for op in operations)
         model = model + counts[layer] * (forward_flops(operations) + backward)
         extra = extra + counts[layer] * recomputed_flops(setting, operations)
-        extra = extra + again.get(layer, 0) * forward_flops(run_again(setting, operations))
+        if layer in again:
+            extra = extra + again[layer] * forward_flops(run_again(setting, operations))
     ends = (*ledger.embedding, *ledger.head)
     model = model + total(op.flops + op.flops_backward for op in ends)
+    if setting.plan.reference_model:
+        extra = extra + total(
+            forward_flops(ops) * counts[layer] for layer, ops in ledger.layers.items()
+        )
+        extra = extra + forward_flops(ends)
+    model = model + predictors_flops(ledger.predictors)
     return ModelFlops(model=model, hardware=model + extra)
 
 
@@ -86,9 +95,26 @@ def layers_recomputed(setting: Setting, stages: tuple[Stage, ...]) -> dict[Layer
         return counts
     if setting.plan.recompute != "full":
         return counts
-    block = setting.plan.recompute_method == "block"
     for stage in stages:
-        for chunk in stage.chunks:
-            for layer in chunk[: setting.plan.recompute_num_layers] if block else chunk:
+        for index, chunk in enumerate(stage.chunks):
+            for layer in chunk[: block_length(setting.plan, index, len(chunk))]:
                 counts[layer] = counts.get(layer, 0) + 1
     return counts
+
+
+def block_length(plan: Plan, chunk: int, layers: int) -> int:
+    """Layers of a chunk that full recomputation reaches: the first ones of a block, or all.
+
+    Counted over a stage, they are dealt out to its chunks in turn.
+
+    Args:
+        plan: recomputation and vpp.
+        chunk: position of the chunk in its stage.
+        layers: layers of the chunk.
+    """
+    if plan.recompute_method != "block":
+        return layers
+    reach = plan.recompute_num_layers
+    if plan.recompute_per_stage:
+        reach = max(0, -((chunk - reach) // plan.vpp))
+    return min(reach, layers)

@@ -16,6 +16,9 @@ from tonnage.ledger.operation import Operation, Operations, Tensor
 from tonnage.ledger.pairs import Sight
 from tonnage.plan import Setting
 
+UP = ("mla_up_proj",)
+"""The projections up from the latents and what follows them, up to the core."""
+
 
 def latent_attention(
     setting: Setting, spec: LatentAttention, normed: Tensor
@@ -104,6 +107,7 @@ def _queries(
         width_out=width,
         split="column",
         target="q_proj",
+        modules=UP,
     )
     reduced, latent = linear(setting, down, _replicated(setting, normed))
     scaled, latent = norm(
@@ -114,7 +118,7 @@ def _queries(
         width=spec.query_rank,
         modules=(),
     )
-    entry, full = gather(setting, latent, spec.query_rank)
+    entry, full = gather(setting, latent, spec.query_rank, UP)
     raised, query = linear(setting, up, _split(setting, full, latent))
     return (*reduced, *scaled, *entry, *raised), query
 
@@ -153,7 +157,7 @@ def _keys_and_values(
         modules=(),
         storage=None if fused else both,
     )
-    entry, full = gather(setting, latent, spec.kv_rank)
+    entry, full = gather(setting, latent, spec.kv_rank, UP)
     per_head = spec.nope_head_dim + spec.value_head_dim
     up = Linear(
         name="attention.kv_up",
@@ -161,6 +165,7 @@ def _keys_and_values(
         width_out=spec.heads * per_head,
         split="column",
         target="v_proj",
+        modules=UP,
     )
     raised, tensor = linear(setting, up, _split(setting, full, latent))
     return (*reduced, split, *scaled, *entry, *raised), tensor
@@ -185,6 +190,10 @@ def _join(
         )
     outputs = (turned, key, value) if value is not raised else (turned, key)
     operation = Operation(
-        name="attention.rope", kind="elementwise", inputs=(query, raised), outputs=outputs
+        name="attention.rope",
+        kind="elementwise",
+        inputs=(query, raised),
+        outputs=outputs,
+        modules=UP,
     )
     return operation, (turned, key, value)

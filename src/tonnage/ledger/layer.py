@@ -7,6 +7,7 @@ from typing import Any
 
 from tonnage.algebra import Number, total
 from tonnage.arch import (
+    MLP,
     RMSNORM,
     Attention,
     CompressedAttention,
@@ -52,7 +53,7 @@ MIXERS: dict[type, Branch] = {
     ShortConvolution: short_convolution,
 }
 
-DISCARDED = frozenset({"layernorm", "activation"})
+DISCARDED = frozenset({"layernorm", "activation", "moe_act", "mla_up_proj"})
 """Modules whose recomputation also frees their outputs, which the next product would keep."""
 
 
@@ -84,12 +85,20 @@ class _Stream:
         self.operations.extend(done)
         return narrow
 
-    def normed(self, spec: Norm | None, name: str, read: Tensor) -> Tensor:
-        """The norm of a tensor as wide as one stream; the tensor itself where there is none."""
+    def normed(self, spec: Norm | None, name: str, read: Tensor, before: object = None) -> Tensor:
+        """The norm of a tensor as wide as one stream; the tensor itself where there is none.
+
+        Args:
+            spec: the norm.
+            name: prefix of its tensors and weights.
+            read: what is normalised.
+            before: the part that reads the norm's output.
+        """
         if spec is None:
             return read
         width = self.setting.architecture.hidden
-        done, output = norm(self.setting, spec, name=name, read=read, width=width)
+        modules = _norm_modules(self.setting, before)
+        done, output = norm(self.setting, spec, name=name, read=read, width=width, modules=modules)
         self.operations.extend(done)
         return output
 
@@ -116,6 +125,19 @@ class _Stream:
         self.operations.append(written)
 
 
+def _norm_modules(setting: Setting, before: object) -> tuple[str, ...]:
+    """Under which names recomputation may pick the norm before a part.
+
+    A norm that is part of the product behind it is recomputed with that, or not at all:
+    Transformer Engine's before a dense MLP and before queries, keys and values.
+    """
+    if setting.runtime.norm_in_linear and isinstance(before, MLP):
+        return ("mlp",)
+    if setting.runtime.norm_in_linear and isinstance(before, Attention):
+        return ()
+    return ("layernorm",)
+
+
 def layer_operations(setting: Setting, layer: Layer) -> Operations:
     """The operations of one layer on one rank and one micro-batch."""
     stream = _Stream(setting, layer)
@@ -123,7 +145,9 @@ def layer_operations(setting: Setting, layer: Layer) -> Operations:
         return _post_norm(stream)
     first = mixed = stream.residual
     if layer.mixer is not None:
-        first = stream.normed(layer.mixer_norm, "layer.mixer_norm", stream.enter("layer.mixer"))
+        first = stream.normed(
+            layer.mixer_norm, "layer.mixer_norm", stream.enter("layer.mixer"), layer.mixer
+        )
         mixed = stream.branch(MIXERS[type(layer.mixer)](setting, layer.mixer, first))
         mixed = stream.normed(layer.mixer_output_norm, "layer.mixer_output_norm", mixed)
         if not layer.parallel:
@@ -134,7 +158,9 @@ def layer_operations(setting: Setting, layer: Layer) -> Operations:
     if layer.mlp is not None:
         entered = stream.enter("layer.mlp")
         shares = layer.parallel and layer.mlp_norm is None
-        second = first if shares else stream.normed(layer.mlp_norm, "layer.mlp_norm", entered)
+        second = first
+        if not shares:
+            second = stream.normed(layer.mlp_norm, "layer.mlp_norm", entered, layer.mlp)
         fed = stream.branch(_feed_forward(setting, layer.mlp, second, entered))
         fed = stream.normed(layer.mlp_output_norm, "layer.mlp_output_norm", fed)
         if layer.parallel:

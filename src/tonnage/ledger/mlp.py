@@ -31,7 +31,7 @@ def mlp(
         The operations, and the branch ``[shard_tokens, hidden]`` before its residual sum.
     """
     hidden = setting.architecture.hidden
-    entry, full = gather(setting, normed, hidden)
+    entry, full = gather(setting, normed, hidden, modules=(module,))
     rows = Rows(read=full, kept=normed, tokens=setting.tokens, degree=setting.tp)
     body, partial = feed_forward(setting, spec, rows, name=name, module=module)
     leave, branch = scatter(setting, partial, hidden)
@@ -69,9 +69,10 @@ def feed_forward(
         ups.extend(done)
         wide.append(tensor)
     activated = wide[0].cast(f"{name}.activated", setting.format)
-    activation = _activation(setting, spec, name, tuple(wide), activated, modules)
+    of_expert = (*modules, "moe_act") if rows.group == "expert" else modules
+    activation = _activation(setting, spec, name, tuple(wide), activated, of_expert)
     if rows.group == "expert" and not spec.gated and setting.runtime.routing == "map":
-        scale, activated = _scaled(name, activated, modules)
+        scale, activated = _scaled(name, activated, of_expert)
         activation = (*activation, scale)
     down = Linear(
         name=f"{name}.down",

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from tonnage.algebra import Number
 from tonnage.arch import Architecture, Layer
 from tonnage.ledger.embedding import embedding
+from tonnage.ledger.frozen import with_frozen
 from tonnage.ledger.head import head
 from tonnage.ledger.layer import layer_operations
+from tonnage.ledger.mtp import NO_PREDICTORS, Predictors, predictors
 from tonnage.ledger.operation import Operations, Weight, weights_of
 from tonnage.ledger.vision import vision
 from tonnage.plan import PRECISIONS, Plan, Setting, Stage, optimizer
@@ -25,6 +27,7 @@ class StageLedger:
         embedding: the operations before the first layer; empty elsewhere.
         head: the operations after the last layer; empty elsewhere.
         vision: an image encoder, of which only the weights are known; empty elsewhere.
+        predictors: of further tokens; none away from the head.
     """
 
     stage: Stage
@@ -32,12 +35,17 @@ class StageLedger:
     embedding: Operations
     head: Operations
     vision: Operations
+    predictors: Predictors = NO_PREDICTORS
 
     def pieces(self) -> list[tuple[Operations, int]]:
         """Each distinct piece that has weights, and how often the stage holds it."""
         counts = self.stage.kinds()
         held = [(operations, counts[layer]) for layer, operations in self.layers.items()]
-        return held + [(end, 1) for end in (self.embedding, self.head, self.vision) if end]
+        further = self.predictors
+        if further.depth:
+            held.append((further.operations, further.depth))
+        ends = (self.embedding, self.head, self.vision, further.table)
+        return held + [(end, 1) for end in ends if end]
 
     def weights(self) -> list[tuple[Weight, int]]:
         """Each distinct weight and how often the stage holds it."""
@@ -46,19 +54,41 @@ class StageLedger:
 
 def stage_ledgers(setting: Setting, stages: tuple[Stage, ...]) -> tuple[StageLedger, ...]:
     """The ledger of every stage; layers of a kind are written once and shared."""
-    kinds = {layer: layer_operations(setting, layer) for layer in setting.architecture.kinds()}
+    kinds = {layer: layer_piece(setting, layer) for layer in setting.architecture.kinds()}
     apart = len(stages) > 1
-    tower = setting.architecture.vision
     return tuple(
         StageLedger(
             stage=stage,
             layers={layer: kinds[layer] for layer in stage.kinds()},
-            embedding=embedding(setting)[0] if stage.embedding else (),
-            head=head(setting, owns_tied_table=apart) if stage.head else (),
-            vision=vision(setting, tower) if tower and stage.embedding else (),
+            embedding=embedding_piece(setting) if stage.embedding else (),
+            head=head_piece(setting, owns_tied_table=apart) if stage.head else (),
+            vision=vision_piece(setting) if stage.embedding else (),
+            predictors=predictors(setting, apart=apart) if stage.head else NO_PREDICTORS,
         )
         for stage in stages
     )
+
+
+def layer_piece(setting: Setting, layer: Layer) -> Operations:
+    """One kind of layer, its frozen parts marked."""
+    return with_frozen(setting, layer_operations(setting, layer), inside=True)
+
+
+def embedding_piece(setting: Setting) -> Operations:
+    """What comes before the first layer, its frozen parts marked."""
+    return with_frozen(setting, embedding(setting)[0], inside=True)
+
+
+def head_piece(setting: Setting, *, owns_tied_table: bool) -> Operations:
+    """What comes after the last layer, its frozen parts marked."""
+    found = head(setting, owns_tied_table=owns_tied_table)
+    return with_frozen(setting, found, inside=False)
+
+
+def vision_piece(setting: Setting) -> Operations:
+    """The image encoder, its frozen parts marked; empty where there is none."""
+    tower = setting.architecture.vision
+    return with_frozen(setting, vision(setting, tower), inside=False) if tower else ()
 
 
 PLAIN = Runtime(

@@ -7,25 +7,21 @@ expert, sent by all-to-all over the expert-parallel ranks, and come back the sam
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from fractions import Fraction
 
-from tonnage.algebra import Number, ceil_div, exact_div, where
+from tonnage.algebra import Number, ceil_div, exact_div
 from tonnage.arch import MoE, Norm
+from tonnage.ledger.dispatch import MODULE, combine, dispatch, route, step, token_width
 from tonnage.ledger.elementwise import norm
 from tonnage.ledger.linear import Linear, Rows, linear
 from tonnage.ledger.mlp import feed_forward, mlp
 from tonnage.ledger.operation import (
-    Collective,
-    CollectiveKind,
     Operation,
     Operations,
     Tensor,
     Weight,
 )
 from tonnage.plan import Setting
-
-MODULE = "moe"
 
 
 def moe(setting: Setting, spec: MoE, normed: Tensor, stream: Tensor) -> tuple[Operations, Tensor]:
@@ -45,8 +41,8 @@ def moe(setting: Setting, spec: MoE, normed: Tensor, stream: Tensor) -> tuple[Op
     before, read = _normed(setting, spec.router_norm, "moe.router_norm", stream, normed)
     routing = (*before, *_router(setting, spec, read))
     own, read = _normed(setting, spec.input_norm, "moe.input_norm", stream, normed)
-    route = _route(inside, spec, copies)
-    arrived = route.sorted
+    way_there = route(inside, spec, copies)
+    arrived = way_there.sorted
     rows = Rows(
         read=arrived,
         kept=arrived,
@@ -55,7 +51,7 @@ def moe(setting: Setting, spec: MoE, normed: Tensor, stream: Tensor) -> tuple[Op
         copies=exact_div(spec.experts, setting.ep),
         group="expert",
     )
-    width = _width(setting, spec)
+    width = token_width(setting, spec)
     experts, output = feed_forward(
         inside, spec.expert, rows, name="moe.expert", module=MODULE, width=width
     )
@@ -66,10 +62,10 @@ def moe(setting: Setting, spec: MoE, normed: Tensor, stream: Tensor) -> tuple[Op
     combined = Tensor(
         name="moe.combined", elements=setting.shard_tokens * width, format=setting.format
     )
-    back = _combine(setting, route, output, combined)
+    back = combine(setting, way_there, output, combined)
     if pieces:
         back = tuple(dataclasses.replace(op, slices=rows.copies) for op in back)
-    way = (*_dispatch(setting, route, sent), *experts, *back)
+    way = (*dispatch(setting, way_there, sent), *experts, *back)
     outward, branch = _latent(setting, spec, combined, "moe.latent_up")
     after, branch = _normed(setting, spec.output_norm, "moe.output_norm", branch, branch)
     shared, branch = _add_shared(setting, spec, normed, branch)
@@ -97,11 +93,6 @@ def _experts_setting(setting: Setting) -> Setting:
     stored = setting.precision.weights
     uncast = dataclasses.replace(setting.precision, compute=stored, activations=stored)
     return dataclasses.replace(setting, precision=uncast)
-
-
-def _width(setting: Setting, spec: MoE) -> Number:
-    """Width of a token on its way to the experts."""
-    return setting.architecture.hidden if spec.latent is None else spec.latent
 
 
 def _latent(setting: Setting, spec: MoE, read: Tensor, name: str) -> tuple[Operations, Tensor]:
@@ -153,7 +144,7 @@ def _router(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
     rows = Rows(read=normed, kept=kept, tokens=tokens, degree=1)
     scored, logits = linear(setting, gate, rows)
     if wide:
-        scored = tuple(_in_fp32(operation) for operation in scored)
+        scored = tuple(_in_fp32(setting, operation) for operation in scored)
     scores = tokens * spec.experts
     saves: tuple[Tensor, ...]
     if setting.runtime.routing == "map":
@@ -201,125 +192,14 @@ def _indexed(setting: Setting, spec: MoE, scores_format: str) -> tuple[Tensor, .
     )
 
 
-def _in_fp32(operation: Operation) -> Operation:
+def _in_fp32(setting: Setting, operation: Operation) -> Operation:
+    """A product in fp32, whose weight is widened again where an engine hands it out narrow."""
     weights = tuple(dataclasses.replace(weight, format="fp32") for weight in operation.weights)
-    return dataclasses.replace(operation, weights=weights)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Route:
-    """Tensors on the way of a token to its experts and back, each ``[copies, hidden]``.
-
-    Attributes:
-        permuted: the rank's own copies, sorted by destination.
-        received: what arrived from the other ranks; nothing where one local expert can
-            read it as it is.
-        sorted: what arrived, sorted by local expert: the experts' input.
-    """
-
-    permuted: Tensor
-    received: Tensor
-    sorted: Tensor
-
-
-def _route(setting: Setting, spec: MoE, arriving: Number) -> _Route:
-    width = _width(setting, spec)
-
-    def copies(name: str, rows: Number) -> Tensor:
-        return Tensor(name=f"moe.{name}", elements=rows * width, format=setting.format)
-
-    several = where(exact_div(spec.experts, setting.ep) > 1, 1, 0)
-    return _Route(
-        permuted=copies("permuted", setting.shard_tokens * spec.top_k),
-        received=copies("received", arriving * several),
-        sorted=copies("dispatched", arriving),
-    )
-
-
-def _dispatch(setting: Setting, route: _Route, normed: Tensor) -> Operations:
-    """Permute tokens by expert, send them, and sort what arrives by local expert."""
-    if setting.runtime.routing == "index":
-        sent = _exchange(setting, route, "moe.dispatch", route.permuted, route.sorted, inward=True)
-        return (_step("moe.gather", (normed,), (route.sorted,), scattered=True), _wire(sent))
-    return (
-        _step("moe.permute", (normed,), (route.permuted,), scattered=True),
-        _exchange(setting, route, "moe.dispatch", route.permuted, route.received, inward=True),
-        _step("moe.sort", (route.received,), (route.sorted,), scattered=True),
-    )
-
-
-def _combine(setting: Setting, route: _Route, output: Tensor, branch: Tensor) -> Operations:
-    """Bring the experts' outputs back and sum them, token by token.
-
-    Megatron's dispatcher still refers to its own copies of the tokens while the outputs
-    come back. Where probabilities are applied after the experts, the outputs are kept.
-    """
-    if setting.runtime.routing == "index":
-        sent = _exchange(setting, route, "moe.combine", output, route.permuted, inward=False)
-        return (
-            _wire(sent),
-            _step("moe.sum", (output,), (branch,), saves=(output,), scattered=True),
-        )
-    unsorted = route.received.cast("moe.unsorted", output.format)
-    returned = route.permuted.cast("moe.returned", output.format)
-    back = _exchange(setting, route, "moe.combine", unsorted, returned, inward=False)
-    return (
-        _step("moe.unsort", (output,), (unsorted,), scattered=True),
-        dataclasses.replace(back, frames=(route.permuted, route.received, output)),
-        _step("moe.unpermute", (returned,), (branch,), scattered=True),
-    )
-
-
-def _wire(exchange: Operation) -> Operation:
-    """An exchange without tensors of its own: what it brings is what is there already."""
-    return dataclasses.replace(exchange, inputs=(), outputs=())
-
-
-def _step(
-    name: str,
-    read: tuple[Tensor, ...],
-    wrote: tuple[Tensor, ...],
-    saves: tuple[Tensor, ...] = (),
-    *,
-    scattered: bool = False,
-) -> Operation:
-    return Operation(
-        name=name,
-        kind="elementwise",
-        inputs=read,
-        outputs=wrote,
-        saves=saves,
-        modules=(MODULE,),
-        scattered=scattered,
-    )
-
-
-def _exchange(
-    setting: Setting, route: _Route, name: str, read: Tensor, wrote: Tensor, *, inward: bool
-) -> Operation:
-    """Send tokens to the ranks of their experts, or back; backward does the reverse.
-
-    Each way carries every token ``top_k`` times over ``ep``; with tensor-parallel experts
-    their group gathers what arrived and reduce-scatters what leaves.
-    """
-    sent = route.permuted.bytes
-    grouped = sent * setting.etp
-    there: CollectiveKind = "all_gather" if inward else "reduce_scatter"
-    back: CollectiveKind = "reduce_scatter" if inward else "all_gather"
-    collectives = (
-        Collective(kind="all_to_all", axis="ep", bytes=sent, phase="forward"),
-        Collective(kind="all_to_all", axis="ep", bytes=sent, phase="backward"),
-        Collective(kind=there, axis="etp", bytes=grouped, phase="forward"),
-        Collective(kind=back, axis="etp", bytes=grouped, phase="backward"),
-    )
-    return Operation(
-        name=name,
-        kind="communication",
-        inputs=(read,),
-        outputs=(wrote,),
-        collectives=collectives,
-        modules=(MODULE,),
-    )
+    saves = operation.saves
+    if setting.gathers and setting.precision.compute != "fp32" and weights:
+        elements = weights[0].numel
+        saves = (*saves, Tensor(name="moe.router.weight_fp32", elements=elements, format="fp32"))
+    return dataclasses.replace(operation, weights=weights, saves=saves)
 
 
 def _add_shared(
@@ -359,5 +239,5 @@ def _shared(setting: Setting, spec: MoE, normed: Tensor) -> tuple[Operations, Te
     tokens = setting.shard_tokens
     scored, score = linear(setting, gate, Rows(read=normed, kept=normed, tokens=tokens, degree=1))
     scaled = output.cast("moe.shared_scaled", output.format)
-    scale = _step("moe.shared_scale", (output, score), (scaled,), saves=(output, score))
+    scale = step("moe.shared_scale", (output, score), (scaled,), saves=(output, score))
     return (*body, *scored, scale), scaled

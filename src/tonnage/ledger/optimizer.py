@@ -8,8 +8,8 @@ from tonnage.ledger.operation import Weight
 from tonnage.plan import Setting
 from tonnage.plan.optimizer import StateRule
 
-BLOCK = 2048
-"""Elements that share an fp32 scale in 8-bit Adam (bitsandbytes)."""
+BLOCK = 256
+"""Elements that share an fp32 scale in 8-bit Adam (bitsandbytes from 0.44 on; 2048 before)."""
 
 SMALLEST_QUANTISED = 4096
 """Tensors below this many elements keep fp32 states in 8-bit Adam (bitsandbytes)."""

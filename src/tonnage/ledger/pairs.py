@@ -6,6 +6,7 @@ that full attention has half of the square (docs/derivations/attention.md).
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,7 +49,10 @@ def twice_pairs(setting: Setting, sight: Sight) -> Number:
       w = s is the half square.
     * Chunks of c: each is a half square of its own; the last may be shorter.
     * Blocks of r positions, of which m are seen at most: ``Σ min(i/r, m) ≈ m·s - r·m²/2``.
+    * Packed documents see themselves only: as many sequences of a document's length as fit.
     """
+    if setting.plan.packing and setting.plan.document is not None:
+        return _packed_pairs(setting, sight, setting.plan.document)
     seq = flops_of(setting.seq)
     masked = setting.causal and sight.causal
     if sight.chunk is not None:
@@ -62,3 +66,13 @@ def twice_pairs(setting: Setting, sight: Sight) -> Number:
         seen = seen if limit is None else minimum(limit, seen)
     twice = 2 * seq * seen
     return twice - (sight.ratio or 1) * flops_of(seen) * seen if masked else twice
+
+
+def _packed_pairs(setting: Setting, sight: Sight, document: Number) -> Number:
+    """The pairs of documents of one length, of which the last may be cut off."""
+    alone = dataclasses.replace(setting.plan, packing=False)
+    length = minimum(document, setting.seq)
+    full = ceil_div(setting.seq, length) - 1
+    one = dataclasses.replace(setting, plan=alone, seq=length)
+    last = dataclasses.replace(setting, plan=alone, seq=setting.seq - full * length)
+    return flops_of(full) * twice_pairs(one, sight) + twice_pairs(last, sight)

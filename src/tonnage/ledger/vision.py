@@ -34,4 +34,6 @@ def _weights(setting: Setting, tower: VisionTower) -> tuple[Weight, ...]:
     inner = tuple(
         weight for layer in tower.layers for weight in weights_of(layer_operations(inside, layer))
     )
-    return own + inner
+    # A tower's layers are not the decoder's.
+    apart = tuple(dataclasses.replace(w, name=f"vision.{w.name}") for w in inner)
+    return own + apart

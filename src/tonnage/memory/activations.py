@@ -10,6 +10,8 @@ from typing import TypeAlias
 from tonnage.algebra import Number, largest, total, where
 from tonnage.arch import Layer
 from tonnage.ledger import Operations, StageLedger, Tensor, saved_bytes, saved_tensors
+from tonnage.ledger.flops import block_length
+from tonnage.ledger.frozen import reaches_layers
 from tonnage.ledger.layer import layer_input, recomputed_modules
 from tonnage.ledger.operation import union_bytes
 from tonnage.ledger.piece import by_piece
@@ -33,9 +35,20 @@ def group_length(plan: Plan, layers: int) -> int:
     return max(1, round(math.sqrt(layers)))
 
 
-def kept_by_chunk(setting: Setting, ledger: StageLedger, chunk: tuple[Layer, ...]) -> Number:
-    """Bytes that one micro-batch leaves on one chunk between its forward and backward."""
+def kept_by_chunk(
+    setting: Setting, ledger: StageLedger, chunk: tuple[Layer, ...], index: int = 0
+) -> Number:
+    """Bytes that one micro-batch leaves on one chunk between its forward and backward.
+
+    Args:
+        setting: the run.
+        ledger: the stage.
+        chunk: its layers.
+        index: its position in the stage.
+    """
     plan = setting.plan
+    if not reaches_layers(setting):
+        return 0
     kept = {layer: saved_bytes(setting, ops) for layer, ops in ledger.layers.items()}
     checkpoint = layer_input(setting).bytes
     if alternates(plan):
@@ -43,8 +56,8 @@ def kept_by_chunk(setting: Setting, ledger: StageLedger, chunk: tuple[Layer, ...
     if plan.recompute != "full":
         return _sum(kept, chunk)
     if plan.recompute_method == "block":
-        cut = plan.recompute_num_layers
-        return min(cut, len(chunk)) * checkpoint + _sum(kept, chunk[cut:])
+        cut = block_length(plan, index, len(chunk))
+        return cut * checkpoint + _sum(kept, chunk[cut:])
     return math.ceil(len(chunk) / group_length(plan, len(chunk))) * checkpoint
 
 
@@ -73,6 +86,8 @@ def transients(setting: Setting, ledger: StageLedger, *, gradients: bool = False
     """
     plain = {layer: _walked(setting, ops, gradients) for layer, ops in ledger.layers.items()}
     forward = largest(each.forward for each in plain.values())
+    if not reaches_layers(setting):
+        return Transients(forward=forward, backward=0, last=0)
     kept = {layer: saved_bytes(setting, ops) for layer, ops in ledger.layers.items()}
     if OUTPUTS in recomputed_modules(setting):
         return _from_outputs(setting, ledger, kept, gradients)
@@ -189,9 +204,9 @@ def _groups(setting: Setting, ledger: StageLedger) -> set[Group]:
     plan = setting.plan
     block = plan.recompute_method == "block"
     groups: set[Group] = set()
-    for chunk in ledger.stage.chunks:
+    for index, chunk in enumerate(ledger.stage.chunks):
         length = 1 if block else group_length(plan, len(chunk))
-        reach = min(plan.recompute_num_layers, len(chunk)) if block else len(chunk)
+        reach = block_length(plan, index, len(chunk))
         for start in range(0, reach, length):
             groups.add(tuple(Counter(chunk[start : start + length]).items()))
     return groups

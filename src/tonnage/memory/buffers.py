@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tonnage.algebra import Number, maximum, total, where
+from tonnage.algebra import Number, maximum, minimum, total, where
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger
+from tonnage.ledger.head import logits
 from tonnage.ledger.layer import layer_input
 from tonnage.ledger.operation import Tensor, Weight
 from tonnage.ledger.piece import sum_of
@@ -55,6 +56,20 @@ def pipeline_receives(setting: Setting, ledger: StageLedger) -> Number:
     inside, leaving = total(live[stage.embedding :]), total(live[: len(live) - stage.head])
     idle = maximum(entries * setting.grad_acc - inside, 0)
     return (idle + exits * setting.grad_acc + leaving) * entry
+
+
+def deferred_logits(setting: Setting, ledger: StageLedger) -> Number:
+    """Gradients of logits that wait for the head's weight gradient until the pipeline drains.
+
+    One is used at once, the others of a step wait, as many as the limit allows (Megatron-Core
+    ``LinearWithGradAccumulationAndAsyncCommunication``, ``--defer-embedding-wgrad-compute``).
+    """
+    limit = setting.plan.wgrad_deferral_limit
+    if limit is None or not ledger.head:
+        return 0
+    others = setting.grad_acc - 1
+    waiting = minimum(others, limit) if limit else others
+    return waiting * logits(setting).bytes
 
 
 def gradient_buckets(setting: Setting, ledger: StageLedger) -> Number:

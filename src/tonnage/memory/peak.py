@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 
-from tonnage.algebra import Number, ceil_div, largest, total, where
+from tonnage.algebra import Number, ceil_div, largest, maximum, total, where
 from tonnage.dtype import dtype
 from tonnage.ledger import (
     Operations,
@@ -13,10 +14,12 @@ from tonnage.ledger import (
     Weight,
     head_in_pieces,
     logits_in_backward,
+    logits_in_product,
     loss_bytes,
     stranded_logits,
 )
 from tonnage.ledger.embedding import token_table
+from tonnage.ledger.mtp import predictors_keep, predictors_losses
 from tonnage.ledger.operation import union_bytes
 from tonnage.ledger.piece import by_piece, largest_weight, sum_of
 from tonnage.ledger.shared import shared_tensors
@@ -28,12 +31,13 @@ from tonnage.memory.activations import (
     retained,
     saved_by,
 )
-from tonnage.memory.buffers import communication_buffers
+from tonnage.memory.buffers import communication_buffers, deferred_logits
 from tonnage.memory.casts import cached_casts
 from tonnage.memory.gathered import Gathered, gathered
 from tonnage.memory.gradients import Appearing, appearing, made_bytes
+from tonnage.memory.host import staged_activations
 from tonnage.memory.schedule import live_per_chunk
-from tonnage.memory.states import States, passing_gradients, sharded, states
+from tonnage.memory.states import States, device_share, passing_gradients, sharded, states
 from tonnage.memory.workspace import workspaces
 from tonnage.plan import Setting
 
@@ -102,7 +106,8 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
 
     * forward: every live micro-batch, and what the last layer needs on its way;
     * the loss: on the last stage also the logits and their copies;
-    * the head's backward: the logits, their gradient, and what the kernel needs;
+    * the head's backward: the logits, their gradient, and what the kernel needs; then the
+      gradient alone, and that of what the head reads;
     * the first backward: the same micro-batches, what recomputation brings back, and the
       gradients of activations;
     * the last backward: all gradients, and one layer (or checkpointed group);
@@ -110,7 +115,7 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
     * the step: no activations, but the optimizer's temporaries.
     """
     held = states(setting, ledger)
-    buffers = communication_buffers(setting, ledger)
+    buffers = communication_buffers(setting, ledger) + deferred_logits(setting, ledger)
     fixed = workspaces(setting, ledger)
     there = _There(
         whole=gathered(setting, ledger),
@@ -125,11 +130,10 @@ def stage_memory(setting: Setting, ledger: StageLedger) -> StageMemory:
         temporaries=step_temporaries(setting, ledger, held),
         stepped=True,
     )
+    everything = _with_side_pools((*moments, step))
     return StageMemory(
         stage=ledger.stage.index,
-        instants=tuple(
-            _instant(setting, held, moment, buffers, fixed) for moment in (*moments, step)
-        ),
+        instants=tuple(_instant(setting, held, moment, buffers, fixed) for moment in everything),
     )
 
 
@@ -156,6 +160,19 @@ class _Moment:
     temporaries: Number = 0
     stranded: Number = 0
     stepped: bool = False
+
+
+def _with_side_pools(moments: tuple[_Moment, ...]) -> tuple[_Moment, ...]:
+    """Gathers and reductions run on streams of their own.
+
+    The allocator has a pool for each stream, and what one of them has freed serves no other: at
+    every instant the reserve holds as much for them as they ever need.
+    """
+    most = largest(moment.whole for moment in moments)
+    return tuple(
+        dataclasses.replace(moment, stranded=moment.stranded + most - moment.whole)
+        for moment in moments
+    )
 
 
 def _instant(
@@ -197,6 +214,7 @@ def _forward(setting: Setting, ledger: StageLedger, there: _There) -> tuple[_Mom
     """The moments up to the loss and the head's backward, every live micro-batch there."""
     whole, alive, grown = there.whole, there.alive, there.grown
     loss = _live_losses(setting) * loss_bytes(setting) if ledger.head else 0
+    further = predictors_losses(setting, ledger.predictors)
     return (
         _Moment(
             when="forward",
@@ -209,7 +227,7 @@ def _forward(setting: Setting, ledger: StageLedger, there: _There) -> tuple[_Mom
             when="loss",
             gradients=grown.early,
             activations=alive + held_by_frame(setting, ledger.head),
-            loss=loss,
+            loss=loss + further,
             whole=whole.loss,
             temporaries=cached_casts(setting, ledger),
             stranded=stranded_logits(setting) if ledger.head else 0,
@@ -218,9 +236,17 @@ def _forward(setting: Setting, ledger: StageLedger, there: _There) -> tuple[_Mom
             when="head backward",
             gradients=grown.top,
             activations=alive,
-            loss=logits_in_backward(setting) if ledger.head else 0,
+            loss=logits_in_backward(setting) + further if ledger.head else 0,
             whole=whole.loss,
             temporaries=_scratch(setting, ledger.head) + _head_pieces(setting, ledger),
+        ),
+        _Moment(
+            when="head product",
+            gradients=grown.top,
+            activations=alive,
+            loss=logits_in_product(setting) + further if ledger.head else 0,
+            whole=whole.loss,
+            temporaries=_scratch(setting, ledger.head) + _head_input_gradient(setting, ledger),
         ),
     )
 
@@ -245,7 +271,7 @@ def _backward(setting: Setting, ledger: StageLedger, there: _There) -> tuple[_Mo
         _Moment(
             when="embedding backward",
             gradients=grown.end,
-            activations=alive - _one_microbatch(setting, ledger),
+            activations=maximum(alive - _one_microbatch(setting, ledger), 0),
             whole=whole.end,
             temporaries=_embedding_gradient(setting, ledger),
         ),
@@ -267,13 +293,26 @@ def _gradients(setting: Setting, ledger: StageLedger, held: States) -> Appearing
 def live_activations(setting: Setting, ledger: StageLedger) -> Number:
     """Activations of all micro-batches that are alive at once on the stage."""
     live = live_per_chunk(setting.plan, ledger.stage.index, setting.grad_acc)
-    chunks = ledger.stage.chunks
-    inside = total(
-        count * kept_by_chunk(setting, ledger, chunk)
-        for count, chunk in zip(live, chunks, strict=True)
-    )
+    inside = staged_activations(setting, ledger, live_inside(setting, ledger))
     before = saved_by(setting, ledger.embedding) + union_bytes(shared_tensors(setting))
-    return inside + live[0] * before + live[-1] * saved_by(setting, ledger.head)
+    after = saved_by(setting, ledger.head) + predictors_keep(setting, ledger.predictors)
+    return inside + live[0] * before + live[-1] * after
+
+
+def live_inside(setting: Setting, ledger: StageLedger) -> Number:
+    """What the layers of a stage keep of all micro-batches that are alive at once."""
+    live = live_per_chunk(setting.plan, ledger.stage.index, setting.grad_acc)
+    return total(
+        count * kept_by_chunk(setting, ledger, chunk, index)
+        for index, (count, chunk) in enumerate(zip(live, ledger.stage.chunks, strict=True))
+    )
+
+
+def per_layer(setting: Setting, ledger: StageLedger) -> list[Number]:
+    """Layers times live micro-batches, by chunk."""
+    live = live_per_chunk(setting.plan, ledger.stage.index, setting.grad_acc)
+    chunks = ledger.stage.chunks
+    return [count * len(chunk) for count, chunk in zip(live, chunks, strict=True)]
 
 
 @by_piece()
@@ -292,6 +331,22 @@ def _head_pieces(setting: Setting, ledger: StageLedger) -> Number:
         return 0
     whole = sum_of(setting, ledger.head, made_bytes)
     return whole * (2 if setting.plan.optimizer_in_backward else 1)
+
+
+def _head_input_gradient(setting: Setting, ledger: StageLedger) -> Number:
+    """The gradient of what the head reads, made while the gradient of the logits is there.
+
+    The weight's gradient still needs the latter. With sequence parallelism the sum over the
+    ranks is scattered into a second tensor meanwhile (Megatron-Core
+    ``LinearWithGradAccumulationAndAsyncCommunication``).
+    """
+    if not ledger.head or head_in_pieces(setting) or setting.runtime.loss == "linear":
+        return 0
+    width = setting.architecture.embedding_width or setting.architecture.hidden
+    element = dtype(setting.format)
+    shard = element.storage(setting.shard_tokens * width)
+    scattered = where(setting.tp > 1, shard, 0) if setting.sp else 0
+    return element.storage(setting.tokens * width) + scattered
 
 
 def _one_microbatch(setting: Setting, ledger: StageLedger) -> Number:
@@ -331,16 +386,22 @@ def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Num
     if setting.runtime.optimizer_step == "foreach":
         lists = setting.runtime.step_lists
         temporaries = lists * sharded(setting, ledger.pieces(), _stepped_bytes, setting.zero >= 1)
-    if recipe.master and recipe.gradients != recipe.master and not recipe.accumulation:
+    if recipe.master and narrower(recipe.gradients, recipe.master) and not recipe.accumulation:
         # Narrow gradients are copied to the master's format for the step.
         copied = sharded(setting, ledger.pieces(), _widened_bytes, setting.zero >= 1)
         temporaries = temporaries + copied
+    temporaries = device_share(setting, temporaries)
     if setting.runtime.step_copies and setting.zero == 1:
         # The shard is copied, too, before it is gathered.
         copies = setting.runtime.step_copies * held.parameters
         copies = copies + ceil_div(held.parameters, setting.shard)
         temporaries = temporaries + where(setting.replicas > 1, copies, 0)
     return temporaries
+
+
+def narrower(one: str, other: str) -> bool:
+    """Whether a number format has fewer bits than another."""
+    return dtype(one).bytes < dtype(other).bytes
 
 
 def _widened_bytes(setting: Setting, weight: Weight) -> Number:

@@ -14,9 +14,9 @@ def live_per_chunk(plan: Plan, stage: int, microbatches: Number) -> list[Number]
     * GPipe: all of them (arXiv 1811.06965).
     * 1F1B: the stages that a micro-batch still has to pass, ``p - r``
       (PipeDream-Flush, arXiv 2006.09503).
-    * Interleaved 1F1B: ``2(p - r - 1) + (v - 1)p + 1`` passes through a chunk, in rounds of
-      p micro-batches through chunk 0, then chunk 1, and so on (arXiv 2104.04473, section
-      2.2, and Megatron-Core's warm-up count).
+    * Interleaved 1F1B: ``2(p - r - 1) + (v - 1)g + 1`` passes through a chunk, in rounds of
+      g micro-batches (p, or the plan's group) through chunk 0, then chunk 1, and so on
+      (arXiv 2104.04473, section 2.2, and Megatron-Core's warm-up count).
 
     Args:
         plan: schedule, pp and vpp.
@@ -28,13 +28,14 @@ def live_per_chunk(plan: Plan, stage: int, microbatches: Number) -> list[Number]
         return [microbatches]
     if plan.schedule != "interleaved":
         return [minimum(p - stage, microbatches)]
-    passes = minimum(2 * (p - stage - 1) + (v - 1) * p + 1, microbatches * v)
+    group = plan.microbatch_group or p
+    passes = minimum(2 * (p - stage - 1) + (v - 1) * group + 1, microbatches * v)
 
     def within(first: int) -> Number:
-        return minimum(maximum(passes - first, 0), p)
+        return minimum(maximum(passes - first, 0), group)
 
     # Warm-up is shorter than two rounds over all chunks.
-    return [within(chunk * p) + within((v + chunk) * p) for chunk in range(v)]
+    return [within(chunk * group) + within((v + chunk) * group) for chunk in range(v)]
 
 
 @dataclass(frozen=True, kw_only=True)

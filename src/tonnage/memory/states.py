@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from tonnage.algebra import Number, ceil_div, total
 from tonnage.dtype import dtype
-from tonnage.ledger import Operations, StageLedger, Weight
+from tonnage.ledger import StageLedger, Weight
 from tonnage.ledger.optimizer import state_bytes
-from tonnage.ledger.piece import Size, sum_of, weight_sums
+from tonnage.ledger.piece import Pieces, Size, sum_of, weight_sums
 from tonnage.ledger.quantized import stored
 from tonnage.plan import Setting
-
-Pieces: TypeAlias = Sequence[tuple[Operations, int]]
-"""Pieces of a stage, and how often it holds each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,19 +34,49 @@ def states(setting: Setting, ledger: StageLedger) -> States:
         return States(parameters=0, master_weights=0, gradients=0, optimizer_states=0)
     pieces = ledger.pieces()
     beside = total(count * sum_of(setting, piece, _beside) for piece, count in pieces)
+    stored = sharded(setting, pieces, parameter_bytes, setting.gathers)
+    master = sharded(setting, pieces, master_bytes, setting.zero >= 1)
+    moments = sharded(setting, pieces, state_bytes, setting.zero >= 1)
     return States(
-        parameters=beside + sharded(setting, pieces, parameter_bytes, setting.gathers),
-        master_weights=sharded(setting, pieces, master_bytes, setting.zero >= 1),
+        parameters=beside + stored + reference_bytes(setting, pieces),
+        master_weights=device_share(setting, master),
         gradients=gradients(setting, pieces),
-        optimizer_states=sharded(setting, pieces, state_bytes, setting.zero >= 1),
+        optimizer_states=device_share(setting, moments),
     )
+
+
+def device_share(setting: Setting, size: Number) -> Number:
+    """The part of the optimizer's states that is not held in host memory."""
+    kept = 1000 - round(1000 * setting.plan.offload_optimizer)
+    return size if kept == 1000 else size * kept // 1000
+
+
+def reference_bytes(setting: Setting, pieces: Pieces) -> Number:
+    """A frozen copy of all weights, in the recipe's format and sharded as they are.
+
+    Adapters need none: without them their base is the reference.
+    """
+    if not setting.plan.reference_model or not setting.trains_base:
+        return 0
+    return sharded(setting, pieces, _plain_bytes, setting.gathers)
+
+
+def _plain_bytes(setting: Setting, weight: Weight) -> Number:
+    return dtype(setting.precision.weights).storage(weight.numel)
 
 
 def gradients(setting: Setting, pieces: Pieces) -> Number:
     """Gradients of some pieces' weights once they are reduced."""
     if setting.plan.optimizer_in_backward or setting.plan.offload_parameters:
         return 0
+    if setting.plan.offload_optimizer and _gathers_on_host(setting):
+        return 0
     return sharded(setting, pieces, gradient_bytes, setting.zero >= 2)
+
+
+def _gathers_on_host(setting: Setting) -> bool:
+    """Whether reduced gradients leave for the host (ZeRO-Offload, arXiv 2101.06840)."""
+    return setting.runtime.sharding == "partitioned" and setting.zero >= 2
 
 
 def gradient_bytes(setting: Setting, weight: Weight) -> Number:
@@ -118,17 +143,20 @@ def sharded(setting: Setting, pieces: Pieces, size: Size, sharded: bool) -> Numb
 def parameter_bytes(setting: Setting, weight: Weight) -> Number:
     """Storage of one weight, with the narrow copies that FP8 and FP4 recipes keep of it.
 
-    A narrow recipe caches the quantised weight and its transpose over the micro-batches
-    (Transformer Engine). A frozen base may be stored in 4 or 8 bits (QLoRA).
+    A narrow recipe caches the quantised weight and, for devices whose narrow products read
+    both operands by rows, its transpose over the micro-batches (Transformer Engine); with
+    ``fp8_param_gather`` there is no wide weight beside them. A frozen base may be stored in 4 or
+    8 bits (QLoRA).
     """
     recipe, base = setting.precision, setting.plan.lora_base
     if base is not None and weight.base and not weight.trains:
         return stored(base, weight).packed
-    stored_bytes = copies(setting, weight) * dtype(weight.format or recipe.weights).storage(
-        weight.numel
-    )
+    wide = dtype(weight.format or recipe.weights).storage(weight.numel)
+    stored_bytes = copies(setting, weight) * wide
     if recipe.quantized and weight.narrow and not recipe.dynamic:
-        stored_bytes = stored_bytes + 2 * dtype(recipe.quantized).storage(weight.numel)
+        kept = 2 if setting.runtime.weight_transposes else 1
+        narrow = kept * dtype(recipe.quantized).storage(weight.numel)
+        return narrow if setting.plan.fp8_param_gather else stored_bytes + narrow
     return stored_bytes
 
 

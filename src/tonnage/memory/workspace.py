@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from tonnage.algebra import Number, exact_div, largest, sample, total
+from tonnage.algebra import Number, exact_div, largest, sample, total, where
 from tonnage.arch import Attention, LatentAttention
 from tonnage.dtype import dtype
 from tonnage.ledger import Operations, StageLedger, weights_of
@@ -42,14 +42,29 @@ def workspaces(setting: Setting, ledger: StageLedger) -> Number:
         habits.matmul_workspace or matmul_workspace(setting.device)
     )
     linear = habits.linear_workspaces * linear_workspace(setting.device)
-    mask = setting.mbs * setting.seq * exact_div(setting.seq, setting.cp)
+    mask = where(setting.cp > 1, 0, setting.mbs * setting.seq * setting.seq)
     return (
         products
         + linear
+        + user_buffers(setting)
         + placeholder_gradients(setting, ledger)
         + (mask if habits.attention_mask else 0)
         + (_score_buffer(setting, ledger) if habits.score_buffer else 0)
     )
+
+
+OVERLAP_STREAMS = 3
+"""Streams of products that tensor-parallel overlap splits a layer's into, each with a workspace
+(Transformer Engine ``get_ub_workspace_size`` and ``_NUM_MAX_UB_STREAMS``)."""
+
+
+def user_buffers(setting: Setting) -> Number:
+    """What tensor-parallel overlap holds: workspaces, and a full-width buffer to send from."""
+    if not setting.plan.tp_comm_overlap or not setting.sp or not setting.runtime.linear_workspaces:
+        return 0
+    size = dtype(setting.format).storage(setting.tokens * setting.architecture.hidden)
+    held = OVERLAP_STREAMS * linear_workspace(setting.device) + size
+    return where(setting.tp > 1, held, 0)
 
 
 def _score_buffer(setting: Setting, ledger: StageLedger) -> Number:
@@ -72,7 +87,7 @@ def placeholder_gradients(setting: Setting, ledger: StageLedger) -> Number:
     if not setting.runtime.placeholder_gradients:
         return 0
     found: dict[Shape, Number] = {}
-    for operations in ledger.layers.values():
+    for operations in (*ledger.layers.values(), ledger.predictors.operations):
         found.update(_placeholders(setting, operations))
     held = total(found.values())
     if ledger.head and setting.trains_base:

@@ -8,7 +8,7 @@ from tonnage.algebra import ceil_div
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
 from tonnage.errors import InputError, NotModelledError
-from tonnage.plan.check_layer import check_layer
+from tonnage.plan.check_layer import check_layer, check_predictors
 from tonnage.plan.layout import divisors_text
 from tonnage.plan.plan import LoraTarget, Plan
 from tonnage.plan.setting import Setting
@@ -46,7 +46,9 @@ def _check_stack(plan: Plan, architecture: Architecture, runtime: Runtime) -> No
             accepted="a model of one sequence of tokens",
         )
     _check_runtime(plan, runtime)
+    check_predictors(plan, architecture, runtime)
     _check_offload(plan, runtime)
+    check_predictors(plan, architecture, runtime)
 
 
 def _check_shape(plan: Plan, architecture: Architecture) -> None:
@@ -181,13 +183,7 @@ def check_setting(setting: Setting, plan: Plan) -> None:
             problem=f"cannot be split over cp {plan.cp} and tp {plan.tp}: no multiple of {split}",
             accepted=_nearest_multiples(seq, split),
         )
-    if plan.vpp > 1 and setting.grad_acc % plan.pp:
-        raise InputError(
-            field="grad_acc",
-            value=setting.grad_acc,
-            problem=f"is no multiple of pp {plan.pp}, which interleaving asks for",
-            accepted=_nearest_multiples(setting.grad_acc, plan.pp),
-        )
+    _check_rounds(setting, plan)
     if plan.optimizer_in_backward and setting.grad_acc > 1:
         raise InputError(
             field="optimizer_in_backward",
@@ -196,6 +192,32 @@ def check_setting(setting: Setting, plan: Plan) -> None:
             accepted="with grad_acc 1",
         )
     _check_adapters(setting, plan)
+
+
+def _check_rounds(setting: Setting, plan: Plan) -> None:
+    """Interleaving goes round in groups of micro-batches, of as many as there are stages or more.
+
+    A last group that is smaller still needs one for each stage (Megatron-Core
+    ``forward_backward_pipelining_with_interleaving``).
+    """
+    if plan.vpp == 1:
+        return
+    group = plan.microbatch_group or plan.pp
+    if group < plan.pp:
+        raise InputError(
+            field="microbatch_group",
+            value=group,
+            problem=f"is less than the {plan.pp} stages",
+            accepted=f"{plan.pp} and more",
+        )
+    name = "microbatch_group" if plan.microbatch_group else "pp"
+    if 0 < setting.grad_acc % group < plan.pp:
+        raise InputError(
+            field="grad_acc",
+            value=setting.grad_acc,
+            problem=f"is no multiple of {name} {group}, which interleaving asks for",
+            accepted=_nearest_multiples(setting.grad_acc, group),
+        )
 
 
 def _nearest_multiples(number: int, of: int) -> str:

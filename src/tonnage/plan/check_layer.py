@@ -7,6 +7,7 @@ from typing import Final
 
 from tonnage.arch import (
     MLP,
+    Architecture,
     Attention,
     CompressedAttention,
     FeedForward,
@@ -23,6 +24,7 @@ from tonnage.arch import (
 from tonnage.errors import InputError, NotModelledError
 from tonnage.plan.layout import divisors_text
 from tonnage.plan.plan import Plan
+from tonnage.runtime import Runtime
 
 TP_SPLITS: Final[dict[type, tuple[tuple[str, str], ...]]] = {
     Attention: (("heads", "attention heads"), ("kv_heads", "key-value heads")),
@@ -57,10 +59,26 @@ def _check_mixer(plan: Plan, mixer: Mixer) -> None:
         _check_divides("tp", plan.tp, getattr(mixer, field), what)
     if plan.cp == 1:
         return
+    if plan.cp_comm == "a2a":
+        _check_exchange(plan, mixer)
     if isinstance(mixer, Attention | CompressedAttention | LatentAttention) and mixer.is_local:
         _refuse_cp(plan, "attention that sees only some positions")
     if isinstance(mixer, typing.get_args(Recurrent)):
         _refuse_cp(plan, "recurrent mixers, whose state would pass from rank to rank")
+
+
+def _check_exchange(plan: Plan, mixer: Mixer) -> None:
+    """Heads are given away for positions: each rank of the group is left with whole ones."""
+    for field, what in TP_SPLITS.get(type(mixer), ()):
+        local = getattr(mixer, field) // plan.tp
+        if local % plan.cp:
+            raise InputError(
+                field="cp",
+                value=plan.cp,
+                problem=f"does not divide the {local} {what} of a rank, which a2a exchanges",
+                accepted=divisors_text(local),
+                hint="--cp-comm p2p or allgather",
+            )
 
 
 def _check_stages(plan: Plan, layer: Layer) -> None:
@@ -100,6 +118,30 @@ def _check_mlp(plan: Plan, mlp: FeedForward) -> None:
             problem="cannot be off with experts and tp > 1",
             accepted="true",
             hint="Megatron asks for --sequence-parallel here",
+        )
+
+
+def check_predictors(plan: Plan, architecture: Architecture, runtime: Runtime) -> None:
+    """Predictors of further tokens train where the stack has them.
+
+    Raises:
+        InputError: it has none, or the number is none.
+        NotModelledError: their input would be several streams.
+    """
+    if plan.mtp and not runtime.trains_predictors:
+        raise InputError(
+            field="mtp",
+            value=plan.mtp,
+            problem=f"is not something that {runtime.name} trains",
+            accepted="0",
+            hint="--runtime megatron or mindspeed",
+        )
+    if plan.mtp and architecture.streams:
+        raise NotModelledError(
+            field="mtp",
+            value=plan.mtp,
+            problem="is not modelled together with hyper-connections",
+            accepted="0",
         )
 
 

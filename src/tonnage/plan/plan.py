@@ -15,10 +15,19 @@ Schedule: TypeAlias = Literal[
 Recompute: TypeAlias = Literal["none", "selective", "full"]
 RecomputeMethod: TypeAlias = Literal["uniform", "block"]
 RecomputeModule: TypeAlias = Literal[
-    "core_attn", "mlp", "moe", "layernorm", "activation", "outputs", "every-second-layer"
+    "core_attn",
+    "mlp",
+    "moe",
+    "moe_act",
+    "mla_up_proj",
+    "layernorm",
+    "activation",
+    "outputs",
+    "every-second-layer",
 ]
 AttentionKernel: TypeAlias = Literal["flash", "eager"]
 OptimizerStep: TypeAlias = Literal["foreach", "fused"]
+CpComm: TypeAlias = Literal["p2p", "a2a", "allgather"]
 Dispatcher: TypeAlias = Literal["alltoall", "allgather", "deepep"]
 LoraTarget: TypeAlias = Literal[
     "q_proj",
@@ -33,6 +42,18 @@ LoraTarget: TypeAlias = Literal[
     "all",
 ]
 QuantizedBase: TypeAlias = Literal["nf4", "nf4-dq", "int8", "gptq4", "gptq4-g128"]
+FrozenPart: TypeAlias = Literal[
+    "embedding",
+    "layers",
+    "attention",
+    "mlp",
+    "experts",
+    "router",
+    "norms",
+    "connections",
+    "head",
+    "vision",
+]
 SavedModule: TypeAlias = Literal["embedding", "head"]
 
 
@@ -52,6 +73,8 @@ class Plan:
         etp: tensor-parallel size inside an expert; None: tp, and 1 without experts.
         dp: data-parallel size, without cp; None: what the other degrees leave.
         schedule: pipeline schedule; None: 1f1b, interleaved with vpp > 1.
+        microbatch_group: micro-batches that go through one chunk in turn before the next, under
+            interleaving; None: pp.
         first_stage_layers: decoder layers of the first stage; None: an even share.
         last_stage_layers: decoder layers of the last stage; None: an even share.
         account_for_embedding: the embedding takes one layer's place in the split.
@@ -71,6 +94,8 @@ class Plan:
         master_dtype: format of the optimizer's copy of the weights, over the recipe's;
             ``none`` for no copy.
         moments_dtype: format of the optimizer's moments, over the recipe's.
+        fp8_param_gather: linear weights of an FP8 or FP4 recipe are stored, and gathered, in its
+            narrow format alone.
         optimizer: the optimizer by name.
         optimizer_step: its implementation; None: the runtime's habit.
         optimizer_in_backward: each weight is stepped as soon as its gradient is there, which is
@@ -81,9 +106,18 @@ class Plan:
         recompute_num_layers: uniform: layers in a group, 0 for the square root of the layers
             of a stage (Chen et al., arXiv 1604.06174); block: layers recomputed.
         recompute_modules: selective: which parts of a layer are recomputed.
+        recompute_per_stage: block: the layers are counted over a stage, the first of each chunk
+            before the second of any, and not over each chunk (MindSpeed's
+            ``--enable-recompute-layers-per-pp-rank``).
+        cp_comm: how context-parallel ranks share keys and values: ``p2p`` in a ring
+            (arXiv 2310.01889), ``a2a`` by exchanging heads for positions (Ulysses,
+            arXiv 2309.14509), or ``allgather`` of all of them (arXiv 2407.21783, section
+            3.3.2); None: the runtime's habit.
         attention: attention kernel: ``flash`` keeps no score matrix.
         attention_version: generation of the flash kernel; None: the device's usual one.
         loss: how the cross-entropy is computed; None: the runtime's habit.
+        wgrad_deferral_limit: micro-batches whose head waits for its weight's gradient until the
+            pipeline drains (``--defer-embedding-wgrad-compute``), 0 for all; None: none waits.
         compile: torch.compile.
         cuda_graphs: captured CUDA graphs.
         overlap_grad_reduce: gradients are reduced while backward runs; None: the runtime's
@@ -107,8 +141,11 @@ class Plan:
         lora_dropout: probability of dropout on what an adapter reads.
         lora_saved: whole modules that train beside the adapters, as copies
             (PEFT's ``modules_to_save``).
-        freeze: parts that do not train.
+        freeze: parts that do not train: their names in a count of parameters, or all ``layers``.
+        reference_model: a frozen copy of the model runs each micro-batch forward too (DPO,
+            arXiv 2305.18290: a pair of answers is two sequences); with adapters it is their base.
         packing: packed sequences with document masks.
+        document: tokens of a packed document: the mean of their squares over their mean.
         iteration: the first step (no optimizer states before it) or a later one.
     """
 
@@ -123,6 +160,7 @@ class Plan:
     etp: int | None = None
     dp: int | None = None
     schedule: Schedule | None = None
+    microbatch_group: int | None = None
     first_stage_layers: int | None = None
     last_stage_layers: int | None = None
     account_for_embedding: bool = False
@@ -140,6 +178,7 @@ class Plan:
     reduction_dtype: str | None = None
     master_dtype: str | None = None
     moments_dtype: str | None = None
+    fp8_param_gather: bool = False
     optimizer: str = "adamw"
     optimizer_step: OptimizerStep | None = None
     optimizer_in_backward: bool = False
@@ -147,9 +186,12 @@ class Plan:
     recompute_method: RecomputeMethod = "uniform"
     recompute_num_layers: int = 1
     recompute_modules: tuple[RecomputeModule, ...] = ("core_attn",)
+    recompute_per_stage: bool = False
+    cp_comm: CpComm | None = None
     attention: AttentionKernel = "flash"
     attention_version: int | None = None
     loss: str | None = None
+    wgrad_deferral_limit: int | None = None
     compile: bool = False
     cuda_graphs: bool = False
     overlap_grad_reduce: bool | None = None
@@ -167,6 +209,8 @@ class Plan:
     lora_base: QuantizedBase | None = None
     lora_dropout: float = 0.0
     lora_saved: tuple[SavedModule, ...] = ()
-    freeze: tuple[str, ...] = ()
+    freeze: tuple[FrozenPart, ...] = ()
+    reference_model: bool = False
     packing: bool = False
+    document: int | None = None
     iteration: Literal["first", "steady"] = "steady"

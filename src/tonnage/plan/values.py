@@ -21,6 +21,8 @@ _COUNTS = (
     "etp",
     "dp",
     "hsdp_shard",
+    "microbatch_group",
+    "document",
     "mbs",
     "gbs",
     "grad_acc",
@@ -35,6 +37,7 @@ _WORDS = (
     "recompute",
     "recompute_method",
     "attention",
+    "cp_comm",
     "moe_dispatcher",
     "lora_base",
     "iteration",
@@ -51,7 +54,7 @@ _TEXTS = (
     "master_dtype",
     "moments_dtype",
 )
-_WORD_LISTS = ("recompute_modules", "lora_targets", "lora_saved")
+_WORD_LISTS = ("recompute_modules", "lora_targets", "lora_saved", "freeze")
 
 
 def positive(field: str, value: object) -> int:
@@ -76,20 +79,15 @@ def check_values(plan: Plan) -> None:
     for name in _COUNTS:
         if getattr(plan, name) is not None or name in _REQUIRED:
             positive(name, getattr(plan, name))
-    if plan.recompute_num_layers != 0:
-        positive("recompute_num_layers", plan.recompute_num_layers)
+    for name in ("recompute_num_layers", "mtp", "wgrad_deferral_limit"):
+        if getattr(plan, name) not in (0, None):
+            positive(name, getattr(plan, name))
     _check_texts(plan)
     _check_words(plan)
     _check_flags(plan)
     _check_ranges(plan)
     refused = {
         "schedule": plan.schedule in ("zero-bubble", "dualpipe", "dualpipev"),
-        "offload_optimizer": plan.offload_optimizer != 0.0,
-        "offload_activations": plan.offload_activations,
-        "moe_dispatcher": plan.moe_dispatcher != "alltoall",
-        "mtp": plan.mtp != 0,
-        "freeze": bool(plan.freeze),
-        "packing": plan.packing,
     }
     for name, asked in refused.items():
         if asked:
@@ -101,7 +99,7 @@ def check_values(plan: Plan) -> None:
             )
 
 
-_ACCEPTED = {"schedule": "1f1b, gpipe or interleaved", "moe_dispatcher": "alltoall"}
+_ACCEPTED = {"schedule": "1f1b, gpipe or interleaved"}
 
 
 def _check_texts(plan: Plan) -> None:
@@ -173,6 +171,7 @@ _RANGES = {
     "moe_capacity_factor": (0.01, 1000.0),
     "moe_imbalance": (1.0, 1000.0),
     "lora_dropout": (0.0, 1.0),
+    "offload_optimizer": (0.0, 1.0),
 }
 """The least and the most that a field without a unit can be."""
 

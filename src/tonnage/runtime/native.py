@@ -14,6 +14,7 @@ NATIVE = (
         flash_attention=2,
         summary="PyTorch fully_shard, as torchtitan uses it",
         axes=("tp", "sp", "pp", "vpp", "cp"),
+        cp_comm="allgather",
         zero_stages=(2, 3),
         zero=3,
         precision="bf16-amp",

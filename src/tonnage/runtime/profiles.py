@@ -10,6 +10,7 @@ from tonnage.runtime.runtime import Runtime
 _PROFILES = (
     Runtime(
         name="megatron",
+        trains_predictors=True,
         gradient_buffer="persistent",
         routing="map",
         summary="Megatron-Core with Transformer Engine",
@@ -24,6 +25,7 @@ _PROFILES = (
         sharding="distributed-optimizer",
         optimizer_step="fused",
         attention_layout="sbhd",
+        ring_keys="joined",
         norm_in_linear=True,
         head_gather_buffer=True,
         attention_mask=True,
@@ -34,6 +36,8 @@ _PROFILES = (
     ),
     Runtime(
         name="megatron-fsdp",
+        measured=False,
+        trains_predictors=True,
         routing="map",
         summary="Megatron-Core with Megatron-FSDP and Transformer Engine",
         axes=("tp", "sp", "cp", "ep", "etp"),
@@ -47,6 +51,7 @@ _PROFILES = (
         sharding="fully-sharded",
         optimizer_step="fused",
         attention_layout="sbhd",
+        ring_keys="joined",
         norm_in_linear=True,
         source="Megatron-LM core, megatron_fsdp; its memory is not held to measurements",
     ),
@@ -89,6 +94,7 @@ _PROFILES = (
     ),
     Runtime(
         name="mindspeed",
+        trains_predictors=True,
         summary="MindSpeed-LLM on Ascend: Megatron-Core's local layers, NPU kernels",
         axes=("tp", "sp", "pp", "vpp", "cp", "ep", "etp"),
         zero_stages=(0, 1),

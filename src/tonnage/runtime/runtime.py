@@ -57,6 +57,8 @@ class Runtime:
         gpipe: whether it has the schedule of all forward passes before the first backward.
         fused_loss: the fused way to the same loss that it offers beside its own
             (``--cross-entropy-loss-fusion``, Liger); None: none.
+        trains_predictors: whether it has multi-token prediction (`Plan.mtp`).
+        measured: whether its memory is held to measurements; else a range is given.
         norm: ``fused`` norms save their input and statistics; ``eager`` ones (a norm written
             in Python) save an fp32 copy of the input, the statistics and the normalised value.
         norm_in_linear: the norm before a linear layer is part of it (Transformer Engine), and
@@ -77,6 +79,10 @@ class Runtime:
             transposed copy of its output beside the one that is handed on.
         attention_statistics: fp32 numbers that a flash kernel keeps for each query and head: its
             log-sum-exp; 16 on Ascend (maximum and sum, in eight lanes each).
+        cp_comm: how context-parallel ranks share keys and values: see
+            `tonnage.ledger.context_parallel`.
+        ring_keys: what goes around a ring is each rank's ``own`` keys and values, or a tensor
+            that both are ``joined`` in (Transformer Engine).
         autocast: torch.autocast casts fp32 weights and inputs per linear layer and keeps the
             copies for backward; else a sharding engine hands out weights already cast.
         repeat_kv: keys and values are repeated to the query heads before a flash kernel too.
@@ -131,9 +137,12 @@ class Runtime:
         gather_buffers: persistent full-width buffers that layers gather sequence shards into.
         head_gather_buffer: the same for the head alone.
         score_buffer: a persistent buffer for the scores of unfused attention.
-        attention_mask: a boolean mask of the whole square lives with each batch.
+        attention_mask: a boolean mask of the whole square lives with each batch, unless the
+            sequence is split (at 131,072 tokens it would be 16 GiB; deduced from measurements).
         placeholder_gradients: with gradient-accumulation fusion the weight gradient goes straight
             into the fp32 buffer, and autograd gets a cached placeholder for each distinct shape.
+        weight_transposes: a narrow recipe keeps each weight's transpose too, and does not make it
+            anew in each backward pass (``disable_parameter_transpose_cache``).
         matmul_workspaces: PyTorch's workspaces for cuBLAS: one for each thread that has
             launched a product, forward and backward.
         matmul_workspace: their size in bytes; 0: cuBLAS's default on the device.
@@ -177,6 +186,8 @@ class Runtime:
     quantized_bases: bool = False
     gpipe: bool = False
     fused_loss: LossRule | None = None
+    trains_predictors: bool = False
+    measured: bool = True
     norm: Literal["fused", "eager"] = "fused"
     norm_in_linear: bool = False
     norm_statistics: bool = True
@@ -189,6 +200,8 @@ class Runtime:
     softmax: Literal["compute", "fp32"] = "compute"
     attention_layout: Literal["bshd", "sbhd"] = "bshd"
     attention_statistics: int = 1
+    cp_comm: Literal["p2p", "a2a", "allgather"] = "p2p"
+    ring_keys: Literal["own", "joined"] = "own"
     autocast: bool = False
     repeat_kv: bool = False
     adapter_format: Literal["weights", "fp32"] = "weights"
@@ -226,6 +239,7 @@ class Runtime:
     score_buffer: bool = False
     attention_mask: bool = False
     placeholder_gradients: bool = False
+    weight_transposes: bool = True
     matmul_workspaces: int = 2
     matmul_workspace: int = 0
     linear_workspaces: int = 0
@@ -250,7 +264,7 @@ class Runtime:
 _FACTS = frozenset(
     {
         *("name", "summary", "axes", "zero_stages", "zero", "precision", "source"),
-        *("quantized_bases", "gpipe", "fused_loss"),
+        *("quantized_bases", "gpipe", "fused_loss", "trains_predictors", "measured"),
     }
 )
 """What a stack is, or what a plan has a field of its own for."""

@@ -11,12 +11,13 @@ from typing import Any
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster, find_device
 from tonnage.plan import Plan
-from tonnage.plan.layout_text import balanced
+from tonnage.plan.idle import without_idle
+from tonnage.plan.layout_text import balanced, chunk_count
 from tonnage.runtime import habit_names
 from tonnage.score.inside import blocking_collectives
 from tonnage.score.interconnect import network
 from tonnage.score.row import Row
-from tonnage.score.shape import architecture
+from tonnage.score.shape import architecture, noop_layers
 from tonnage.score.stack import lora_targets, settled
 from tonnage.score.words import Reading, read_words
 from tonnage.timing.constants import EXPERT_HIDDEN
@@ -95,6 +96,8 @@ def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> 
     local_batch = fields.pop("local_batch", None)
     deterministic = fields.pop("deterministic", False)
     instances = fields.pop("optimizer_instances", 1)
+    if fields.pop("offload_some", False):
+        fields["offload_activations"] = True
     if fields.pop("megatron_fsdp", False):
         fields["runtime"] = "megatron-fsdp"
     if fields.pop("every_second_layer", False):
@@ -113,7 +116,7 @@ def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> 
     for name in ("tp", "pp", "cp", "ep", "mbs"):
         fields[name] = row.count(name, 1)
     fields["vpp"] = row.count("vpp", fields.get("vpp", 1))
-    fields.update(_layout(row, fields, len(shape.layers)))
+    fields.update(_layout(row, fields, shape))
     if shape.is_moe:
         fields["etp"] = row.count("etp", _expert_tensor(fields, cluster))
     if local_batch and fields["pp"] > 1:
@@ -131,7 +134,8 @@ def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> 
         fields["lora_rank"] = row.count("lora_rank")
     if instances > 1 and row.number("dp"):
         fields["hsdp_shard"] = row.count("dp") * row.count("cp", 1) // instances
-    return Plan(habits=named, **fields)
+    # Words of a recipe may be about what this run of it has not: dropout of adapters.
+    return without_idle(Plan(habits=named, **fields), shape)
 
 
 def _expert_tensor(fields: Mapping[str, Any], cluster: Cluster) -> int:
@@ -140,17 +144,23 @@ def _expert_tensor(fields: Mapping[str, Any], cluster: Cluster) -> int:
     return int(fields["tp"]) if stage % (fields["ep"] * fields["tp"]) == 0 else 1
 
 
-def _layout(row: Row, fields: Mapping[str, Any], layers: int) -> dict[str, Any]:
+def _layout(row: Row, fields: Mapping[str, Any], shape: Architecture) -> dict[str, Any]:
     """How the layers are split, where a recipe names a layout or equal shares are impossible.
 
     A recipe that does not say how it splits an odd number of layers is taken to be balanced,
-    with a place each for the embedding and the loss.
+    with a place each for the embedding and the loss. A layout says how many chunks there are.
+    Places without a layer (MindSpeed's ``noop-layers``) count in the even split.
     """
-    chunks = fields["pp"] * fields["vpp"]
+    chunks, layers = fields["pp"] * fields["vpp"], len(shape.layers)
     named = re.search(r"layout[= ]([etml|()*\d,]+)", row.text("extra"))
     if named:
         text = named.group(1).replace("e", "E").replace("l", "L")
-        return {"pipeline_layout": text}
+        return {"pipeline_layout": text, "vpp": max(1, chunk_count(text) // fields["pp"])}
+    idle = noop_layers(row)
+    if idle and chunks > 1:
+        size = -(-(layers + len(idle)) // chunks)
+        kept = ["t" * (size - sum(place // size == at for place in idle)) for at in range(chunks)]
+        return {"pipeline_layout": "E" + "|".join(kept) + "L"}
     given = {"account_for_embedding", "account_for_loss"} & set(fields)
     if fields["runtime"] == "nanotron" or chunks == 1 or layers % chunks == 0 or given:
         return {}

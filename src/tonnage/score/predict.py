@@ -73,6 +73,8 @@ def _memory(asked: Case, answer: Estimate) -> tuple[float, tuple[float, float]]:
     figure = float(getattr(stage.peak_bytes, counter))
     allocated = float(stage.peak_bytes.allocated)
     beyond = answer.memory.outside_bytes if counter == "device" else 0
+    down, up = stage.slack_bytes
     if counter == "allocated":
-        return figure, (figure, figure)
-    return figure, (allocated + beyond, allocated * (1 + RESERVED_SHARE_WORST) + beyond)
+        return figure, (figure - down, figure + up)
+    worst = allocated * (1 + RESERVED_SHARE_WORST)
+    return figure, (allocated - down + beyond, worst + up + beyond)

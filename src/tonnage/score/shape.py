@@ -18,6 +18,7 @@ from tonnage.arch import (
     Norm,
 )
 from tonnage.errors import InputError, NotModelledError
+from tonnage.score.hybrid import hybrid_layers, pattern
 from tonnage.score.row import LARGEST_DEPTH, Row
 
 UNMODELLED = ("mamba", "exotic", "vlm")
@@ -100,7 +101,7 @@ def architecture(row: Row, shape: Mapping[str, Any]) -> Architecture:
     """
     note = row.text("arch_note")
     for word in UNMODELLED:
-        if word in note:
+        if word in note and not pattern(row):
             raise NotModelledError(
                 field=f"{row.name}.arch_note",
                 value=note,
@@ -123,6 +124,14 @@ def architecture(row: Row, shape: Mapping[str, Any]) -> Architecture:
     )
 
 
+def noop_layers(row: Row) -> tuple[int, ...]:
+    """Positions that MindSpeed leaves without a layer (``noop-layers=0,7``)."""
+    found = re.search(r"noop-layers=([\d,]+)", row.text("extra"))
+    layers = row.count("layers", most=LARGEST_DEPTH)
+    places = {int(text) for text in found.group(1).split(",") if text} if found else set()
+    return tuple(sorted(place for place in places if place < layers))
+
+
 def _layers(row: Row, known: Facts, shape: Mapping[str, Any]) -> tuple[Layer, ...]:
     note = row.text("arch_note")
     dense = max(0, int(row.number("dense_layers") or 0))
@@ -135,8 +144,15 @@ def _layers(row: Row, known: Facts, shape: Mapping[str, Any]) -> tuple[Layer, ..
     routed = _experts(row, known) if row.number("experts") else None
     every = 2 if "moe every 2nd" in note else 1
     window = int(_found(r"window (\d+)", note, 128)) if "alternating sliding" in note else None
+    if pattern(row):
+        return hybrid_layers(
+            row, shape, known.norm, _mixer(row, known, shape, None), (plain, routed)
+        )
     layers = []
+    idle = noop_layers(row)
     for index in range(row.count("layers", most=LARGEST_DEPTH)):
+        if index in idle:
+            continue
         routes = routed is not None and index >= dense and (index - dense) % every == every - 1
         layers.append(
             Layer(
@@ -202,8 +218,17 @@ def _experts(row: Row, known: Facts) -> MoE:
         experts=row.count("experts"),
         top_k=row.count("topk", 1),
         expert=expert(row.count("moe_ffn", row.count("ffn", 1))),
-        shared=expert(int(shared)) if shared else None,
+        shared=expert(_shared_width(row, int(shared))) if shared else None,
     )
+
+
+def _shared_width(row: Row, given: int) -> int:
+    """The shared expert's width; a few is how many of the routed experts' width it is."""
+    return given * row.count("moe_ffn", row.count("ffn", 1)) if given < A_FEW else given
+
+
+A_FEW = 16
+"""No shared expert is narrower than this."""
 
 
 def _found(pattern: str, text: str, default: float) -> float:

@@ -6,14 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tonnage.formats.hugging_face.adapters import QWEN, TARGETS
 from tonnage.plan import LoraTarget
 from tonnage.score.row import Row
 
-TARGETS: dict[str, tuple[LoraTarget, ...]] = {
-    "q_proj": ("q_proj",),
-    "k_proj": ("k_proj",),
-    "v_proj": ("v_proj",),
-    "o_proj": ("o_proj",),
+_WORDS: dict[str, tuple[LoraTarget, ...]] = {
+    **TARGETS,
+    **QWEN,
     "q": ("q_proj",),
     "k": ("k_proj",),
     "v": ("v_proj",),
@@ -25,12 +24,9 @@ TARGETS: dict[str, tuple[LoraTarget, ...]] = {
     "gate": ("gate_proj",),
     "up": ("up_proj",),
     "down": ("down_proj",),
-    "w1": ("up_proj",),
-    "w2": ("gate_proj",),
-    "mlp": ("gate_proj", "up_proj", "down_proj"),
     "head": ("lm_head",),
 }
-"""Names of adapted layers: PEFT's, torchtune's, LitGPT's and Qwen's."""
+"""Names of adapted layers, and how rows shorten them."""
 
 
 def lora_targets(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -48,10 +44,8 @@ def lora_targets(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     found: list[LoraTarget] = []
     unknown = []
     for word in words:
-        if word in TARGETS:
-            found.extend(TARGETS[word])
-        elif word == "c_attn":
-            found.append("qkv_proj")
+        if word in _WORDS:
+            found.extend(_WORDS[word])
         elif word == "c_proj":
             found.extend(("o_proj", "down_proj"))
         else:
@@ -82,11 +76,42 @@ def settled(row: Row, words: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
     _name_base(fields)
     if runtime == "deepspeed" and fields.get("zero") == 0:
         fields["zero"] = 2
+    if fields.pop("grouped", False) and runtime.startswith("megatron"):
+        habits.setdefault("linear_workspaces", GROUPED_WORKSPACES)
+    _select(row, fields)
+    _bridge(fields, habits)
     if runtime == "fsdp2" and row.count("layers") % row.count("pp", 1):
         fields.update(account_for_embedding=True, account_for_loss=True)
     if "mistral" in row.text("model") and "transformers 4.45" in row.text("fw_version"):
         habits["repeat_kv"] = "true"
     return fields, habits
+
+
+GROUPED_WORKSPACES = "5"
+"""Transformer Engine's, once grouped products have run on four streams of their own."""
+
+MODULES = ("core_attn", "mlp", "moe", "moe_act", "layernorm", "mla_up_proj")
+"""Megatron's names of what selective recomputation repeats."""
+
+
+def _select(row: Row, fields: dict[str, Any]) -> None:
+    """The modules that a list names, and those that MindSpeed has options of their own for."""
+    words = re.findall(r"[a-z_]+", row.text("recompute"))
+    chosen = [name for name in MODULES if name in words] if fields.pop("selected", False) else []
+    chosen.extend(fields.pop("drops", ()))
+    if chosen and fields.get("recompute", "none") in ("none", "selective"):
+        fields.update(recompute="selective", recompute_modules=tuple(chosen))
+
+
+def _bridge(fields: dict[str, Any], habits: dict[str, str]) -> None:
+    """What the performance recipes of Megatron-Bridge and NeMo take for granted."""
+    if not fields.pop("narrow_gather", False):
+        return
+    fields.setdefault("gradients_dtype", "bf16")
+    fields.setdefault("reduction_dtype", "bf16")
+    if fields.get("precision", "").startswith("fp8"):
+        fields.setdefault("fp8_param_gather", True)
+        habits.setdefault("weight_transposes", "false")
 
 
 def _engine(row: Row, runtime: str) -> str:

@@ -50,15 +50,13 @@ def read_words(row: Row) -> Reading:
         for rule in RULES:
             if rule.column != column or not text:
                 continue
-            match = re.search(rule.pattern, text)
-            if match is None:
-                continue
-            if rule.refuses:
-                refused.append(f"{column}: {rule.refuses}")
-            for name, value in {**rule.sets, **_captured(match)}.items():
-                where, _, key = name.rpartition(".")
-                targets.get(where, fields).setdefault(key, value)
-            text = text[: match.start()] + " ; " + text[match.end() :]
+            while match := re.search(rule.pattern, text):
+                if rule.refuses:
+                    refused.append(f"{column}: {rule.refuses}")
+                for name, value in {**rule.sets, **_captured(match)}.items():
+                    where, _, key = name.rpartition(".")
+                    targets.get(where, fields).setdefault(key, value)
+                text = text[: match.start()] + " ; " + text[match.end() :]
         if column not in LOOKED_AT:
             unknown.extend(f"{column}: {word}" for word in _leftover(text))
     return Reading(

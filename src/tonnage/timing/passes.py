@@ -103,12 +103,13 @@ def exposed_seconds(
     rings: Number = 0.0
     for item in traffic:
         seconds = item.seconds(cluster) * shares.get(item.axis.name, 1.0)
-        if item.axis.name == "cp":
+        if item.axis.name == "cp" and item.collective.kind == "send":
             rings = rings + seconds
         else:
             part = AXIS_PARTS[item.axis.name]
             exposed[part] = exposed[part] + seconds
-    exposed["context_parallel"] = maximum(rings - under, 0.0) if habits.ring_overlap else rings
+    shown = maximum(rings - under, 0.0) if habits.ring_overlap else rings
+    exposed["context_parallel"] = exposed["context_parallel"] + shown
     return exposed
 
 
@@ -126,10 +127,11 @@ def host_seconds(setting: Setting, traffic: Iterable[Traffic], cluster: Cluster)
     """What the host needs to issue one layer's pass; nothing where graphs replay it."""
     if setting.runtime.host == "graph" or setting.plan.cuda_graphs:
         return 0.0
-    seconds = constants.HOST_PASS * (constants.COMPILED_HOST if setting.plan.compile else 1.0)
+    once = cluster.device.measured.get("host_pass", constants.HOST_PASS)
+    seconds = once * (constants.COMPILED_HOST if setting.plan.compile else 1.0)
     for item in traffic:
         in_place = item.collective.kind == "all_reduce"
-        once = constants.HOST_REDUCE if in_place else constants.HOST_COLLECTIVE
-        seconds = seconds + where(item.axis.size > 1, item.count * once, 0.0)
+        issue = constants.HOST_REDUCE if in_place else constants.HOST_COLLECTIVE
+        seconds = seconds + where(item.axis.size > 1, item.count * issue, 0.0)
         seconds = seconds + verification_seconds(setting, item, cluster)
     return seconds

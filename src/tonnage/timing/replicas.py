@@ -92,4 +92,5 @@ def optimizer_seconds(setting: Setting, ledger: StageLedger, rate: Rates) -> Num
             group: ceil_div(sums[group], share)
             for group, share in zip(("dense", "expert"), shares, strict=True)
         }
-    return (total(sums.values()) + cleared) / rate.memory
+    stepped = (1.0 - setting.plan.offload_optimizer) * total(sums.values())
+    return (stepped + cleared) / rate.memory

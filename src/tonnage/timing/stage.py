@@ -11,9 +11,11 @@ from tonnage.cluster import Cluster
 from tonnage.dtype import dtype
 from tonnage.ledger import Operations, StageLedger
 from tonnage.ledger.flops import layers_recomputed
+from tonnage.ledger.frozen import reaches_layers
 from tonnage.ledger.layer import recomputed_modules
 from tonnage.ledger.piece import by_piece, sum_of, trained_numel
 from tonnage.plan import Setting
+from tonnage.timing.host_memory import exposed_copies
 from tonnage.timing.kernel import Rates, forward_seconds
 from tonnage.timing.loss import loss_seconds
 from tonnage.timing.passes import Pass, exposed_seconds, one_pass
@@ -29,7 +31,7 @@ class StageTime:
         backward: compute of the backward pass, without recomputation.
         recompute: forward work that recomputation repeats.
         exposed: communication inside a micro-batch that nothing hides, by part.
-        host: that the device waits for the host.
+        host: that the device waits for the host, or for copies to and from its memory.
         replicas: what data-parallel ranks exchange in a step.
     """
 
@@ -107,6 +109,7 @@ def stage_time(
     if ledger.head:
         loss = Pass(compute=loss_seconds(setting, rate), exposed={}, host=0.0)
         passes.append(("backward", 1, loss))
+    passes += _further(setting, ledger, cluster, rate)
     passes.append(("backward", 1, _accumulation(setting, ledger, rate)))
     sends = pipeline_traffic(setting, ledger)
     sent = exposed_seconds(setting, sends, cluster)
@@ -121,12 +124,13 @@ def stage_time(
     }
     counts = ledger.stage.kinds()
     selected = total(counts[layer] * layers[layer].selected for layer in ledger.layers)
+    copies = exposed_copies(setting, ledger, cluster, compute("forward"), compute("backward"))
     return StageTime(
         forward=compute("forward"),
         backward=compute("backward"),
         recompute=compute("recompute") + selected,
         exposed=exposed,
-        host=total(count * each.host for _, count, each in passes),
+        host=total(count * each.host for _, count, each in passes) + copies,
         replicas=tuple(data_parallel_traffic(setting, ledger)),
     )
 
@@ -152,10 +156,24 @@ def _ends(
     setting: Setting, ledger: StageLedger, cluster: Cluster, rate: Rates
 ) -> list[tuple[str, Number, Pass]]:
     """The passes of the embedding and of the head."""
+    ahead = 2 if setting.plan.reference_model else 1
     ends = [end for end in (ledger.embedding, ledger.head) if end]
     times = [_times(setting, end, cluster, rate, layer=False) for end in ends]
-    forward: list[tuple[str, Number, Pass]] = [("forward", 1, time.forward) for time in times]
+    forward: list[tuple[str, Number, Pass]] = [("forward", ahead, time.forward) for time in times]
     return forward + [("backward", 1, time.backward) for time in times]
+
+
+def _further(
+    setting: Setting, ledger: StageLedger, cluster: Cluster, rate: Rates
+) -> list[tuple[str, Number, Pass]]:
+    """The passes of the predictors of further tokens, each with a loss of its own."""
+    found = ledger.predictors
+    if not found.depth:
+        return []
+    once = _times(setting, found.operations, cluster, rate, layer=True)
+    loss = Pass(compute=loss_seconds(setting, rate), exposed={}, host=0.0)
+    passes = [("forward", found.depth, once.forward), ("backward", found.depth, once.backward)]
+    return [*passes, ("backward", found.depth, loss)]
 
 
 def _accumulation(setting: Setting, ledger: StageLedger, rate: Rates) -> Pass:
@@ -177,8 +195,12 @@ def _passes(
     passes: list[tuple[str, Number, Pass]] = []
     for layer, count in ledger.stage.kinds().items():
         time = layers[layer]
-        passes += [("forward", count, time.forward), ("backward", count, time.backward)]
-        passes.append(("recompute", again.get(layer, 0), time.forward))
+        passes.append(("forward", count, time.forward))
+        if setting.plan.reference_model:
+            passes.append(("forward", count, time.forward))
+        if reaches_layers(setting):
+            passes.append(("backward", count, time.backward))
+            passes.append(("recompute", again.get(layer, 0), time.forward))
     return passes
 
 
@@ -188,6 +210,9 @@ def stage_traffic(setting: Setting, ledger: StageLedger) -> list[Traffic]:
     counts = ledger.stage.kinds()
     ends = (*ledger.embedding, *ledger.head)
     found = layer_traffic(setting, ends, setting.grad_acc, rebuilt=False)
+    more = ledger.predictors
+    times = more.depth * setting.grad_acc
+    found += layer_traffic(setting, more.operations, times, rebuilt=False)
     for layer, operations in ledger.layers.items():
         repeated = again.get(layer, 0)
         for count, rebuilt in ((counts[layer] - repeated, False), (repeated, True)):

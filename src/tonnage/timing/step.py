@@ -10,6 +10,7 @@ from tonnage.cluster import Cluster
 from tonnage.ledger import StageLedger
 from tonnage.plan import Setting, alike
 from tonnage.timing.efficiency import STATED, Efficiency
+from tonnage.timing.host_memory import copied_step
 from tonnage.timing.kernel import rates
 from tonnage.timing.pipeline import pipeline_time
 from tonnage.timing.replicas import exposed_data_parallel, optimizer_seconds
@@ -68,7 +69,10 @@ def step_time(
         exposed_data_parallel(setting, ledger, stage, cluster)
         for ledger, stage in zip(first, stages, strict=True)
     )
-    parts["optimizer"] = largest(optimizer_seconds(setting, ledger, rate) for ledger in first)
+    parts["optimizer"] = largest(
+        optimizer_seconds(setting, ledger, rate) + copied_step(setting, ledger, cluster)
+        for ledger in first
+    )
     every = (stage for stage, count in zip(stages, counts, strict=True) for _ in range(count))
     return StepTime(seconds=total(parts.values()), parts=parts, stages=tuple(every))
 

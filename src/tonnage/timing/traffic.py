@@ -40,6 +40,14 @@ class Traffic:
         return self.count * collective_seconds(self.collective, self.axis, cluster)
 
 
+SHARDED = {
+    "dp_cp": ("hsdp_shard", "hsdp_replicate"),
+    "edp": ("hsdp_expert_shard", "hsdp_expert_replicate"),
+}
+"""The groups that HSDP makes of the replicas of dense weights, and of experts: of one copy's
+shards, and of the copies of a shard."""
+
+
 def mesh_axes(setting: Setting) -> dict[str, Axis]:
     """The axes of the grid; with HSDP also the shard groups and the replicas of each."""
     found = axes(
@@ -50,11 +58,11 @@ def mesh_axes(setting: Setting) -> dict[str, Axis]:
         ep=setting.ep,
         etp=setting.etp,
     )
-    whole = found["dp_cp"]
-    found["hsdp_shard"] = Axis(name="hsdp_shard", size=setting.shard, stride=whole.stride)
-    found["hsdp_replicate"] = Axis(
-        name="hsdp_replicate", size=whole.size // setting.shard, stride=whole.stride * setting.shard
-    )
+    for name, shard in (("dp_cp", setting.shard), ("edp", setting.expert_shard)):
+        inner, outer = SHARDED[name]
+        whole = found[name]
+        found[inner] = Axis(name=inner, size=shard, stride=whole.stride)
+        found[outer] = Axis(name=outer, size=whole.size // shard, stride=whole.stride * shard)
     return found
 
 
@@ -112,13 +120,14 @@ def data_parallel_traffic(setting: Setting, ledger: StageLedger) -> list[Traffic
     traffic: list[Traffic] = []
     for collective, count in data_parallel_collectives(setting, ledger):
         axis = found[collective.axis]
-        if setting.plan.hsdp_shard is None or collective.axis != "dp_cp":
+        if setting.plan.hsdp_shard is None:
             traffic.append(Traffic(collective=collective, axis=axis, count=count))
             continue
-        traffic.append(Traffic(collective=collective, axis=found["hsdp_shard"], count=count))
+        inner, outer = (found[name] for name in SHARDED[collective.axis])
+        traffic.append(Traffic(collective=collective, axis=inner, count=count))
         if collective.kind == "reduce_scatter":
             share = dataclasses.replace(
-                collective, kind="all_reduce", bytes=collective.bytes / setting.shard
+                collective, kind="all_reduce", bytes=collective.bytes / inner.size
             )
-            traffic.append(Traffic(collective=share, axis=found["hsdp_replicate"], count=count))
+            traffic.append(Traffic(collective=share, axis=outer, count=count))
     return traffic
