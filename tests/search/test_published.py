@@ -52,3 +52,26 @@ def test_llama_3_405b(seq: int, gbs: int, cp: int, choices: dict[str, tuple[Any,
     assert published.step.seconds <= WITHIN * best.step.seconds
     # Published: 400 and 380 TFLOP/s of 989, with each stack's own count of attention.
     assert published.step.mfu_causal == pytest.approx(400 / 989 if cp == 1 else 380 / 989, rel=0.05)
+
+
+def test_deepseek_v3() -> None:
+    """pp 16, ep 64 (arXiv 2412.19437, section 3.2), its exchange hidden as DualPipe hides it.
+
+    Among plans without tp and cp, whose experts span no more than the eight nodes that it has.
+    """
+    hidden = (("ep_overlap", "1.0"), ("permute", "in-dispatch"))
+    alone: dict[str, tuple[Any, ...]] = {"tp": (1,), "cp": (1,), "ep": (8, 16, 32, 64)}
+    found = find_plans(
+        Question(
+            architecture=load("deepseek-v3"),
+            clusters=(parse_cluster("2048xH800"),),
+            base=Plan(seq=4096, gbs=15360, precision="fp8", habits=hidden),
+            choices={**SHORT, **alone, "recompute": ("none", "selective", "full")},
+            top=8,
+        )
+    )
+    (published,) = (
+        each.estimate for each in found.plans if (each.plan.pp, each.plan.ep) == (16, 64)
+    )
+    assert published.fits
+    assert published.step.seconds <= WITHIN * found.plans[0].estimate.step.seconds

@@ -29,6 +29,9 @@ SHOWN = (
 DEGREES = ("tp", "pp", "vpp", "cp", "ep", "dp", "mbs", "zero")
 """What a table shows of a plan."""
 
+NARROW = ("tp", "pp", "cp", "ep", "dp", "mbs")
+"""The same where clusters and prices need room too."""
+
 FRONTIER_ROWS = 12
 """Points of the frontier that a terminal shows."""
 
@@ -124,7 +127,7 @@ def _run_text(question: Question, best: Proposal) -> str:
 
 def _print_nothing(screen: Console, question: Question, answer: SearchAnswer) -> None:
     name = Text.assemble(
-        (question.architecture.name, "bold"), " ", ("no plan meets the limits", "bold red")
+        (question.architecture.name, "bold"), ": ", ("no plan meets the limits", "bold red")
     )
     print_block(screen, name, indent=0)
     counts = f"{_many(answer.space)} legal plans, {_many(answer.evaluated)} of them weighed"
@@ -160,8 +163,9 @@ def _print_top(screen: Console, question: Question, answer: SearchAnswer) -> Non
     several = len({(c.device.name, c.gpus) for c in question.clusters}) > 1
     priced = any(each.cost is not None for each in answer.plans)
     heading(screen, "The best plans", "one of each structure (tp, pp, cp, ep)")
+    degrees = NARROW if several or priced else DEGREES
     columns = [("", "right"), *([("on", "left")] if several else [])]
-    columns += [(name, "right") for name in DEGREES]
+    columns += [(name, "right") for name in degrees]
     columns += [("recompute", "left"), ("step", "right"), ("slower", "right"), ("GiB", "right")]
     columns += [("cost", "right")] if priced else []
     fastest = answer.plans[0].estimate.step.seconds
@@ -169,7 +173,7 @@ def _print_top(screen: Console, question: Question, answer: SearchAnswer) -> Non
     for place, each in enumerate(answer.plans, 1):
         best = each.estimate
         cells = [str(place)]
-        cells += [f"{best.cluster.gpus}x{best.cluster.device}"] if several else []
+        cells += [_short(question, best)] if several else []
         plan = best.plan
         cells += [
             str(getattr(plan, n)) for n in ("tp", "pp", "vpp", "cp", "ep", "dp", "mbs", "zero")
@@ -183,6 +187,15 @@ def _print_top(screen: Console, question: Question, answer: SearchAnswer) -> Non
         cells += [f"{each.cost:,.2f}"] if each.cost is not None else []
         rows.append(cells)
     listing(screen, columns, rows)  # type: ignore[arg-type]
+
+
+def _short(question: Question, best: Estimate) -> str:
+    """A cluster by the first part of its device's name, where that tells the devices apart."""
+    names = {cluster.device.name for cluster in question.clusters}
+    short = {name.partition("-")[0] for name in names}
+    device = best.cluster.device
+    shown = device.partition("-")[0] if len(short) == len(names) else device
+    return f"{best.cluster.gpus}x{shown}"
 
 
 def recompute_text(plan: Plan) -> str:
