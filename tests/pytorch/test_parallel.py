@@ -172,7 +172,7 @@ def test_rows_that_do_not_divide_are_named() -> None:
     assert any("rows that the ranks do not divide" in note for note in done.assumptions)
     (row,) = (row for row in compare(done) if row.name == "parameters")
     assert row.difference < 0
-    assert not any("rows that" in note for note in run("gqa", 4).assumptions)
+    assert not any("rows that" in note for note in run("gqa", 4, tp=2).assumptions)
 
 
 def test_whole_parameters_are_lent() -> None:

@@ -104,7 +104,7 @@ def padded_weights(model: nn.Module) -> int:
     for weight in model.parameters():
         if isinstance(weight, DTensor):
             sizes = zip(weight.placements, weight.device_mesh.shape, strict=True)
-            parts = math.prod(size for placement, size in sizes if placement.is_shard())
+            parts = math.prod(size for placement, size in sizes if not placement.is_replicate())
             count += weight.to_local().numel() * parts != weight.numel()
     return count
 
