@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tonnage.algebra import Number, largest, total, where
+from tonnage.algebra import Number, largest, maximum, total, where
 from tonnage.arch import Layer
 from tonnage.ledger import Operations, StageLedger, Tensor, saved_bytes, saved_tensors
 from tonnage.ledger.flops import block_length
@@ -126,7 +126,8 @@ def transients(setting: Setting, ledger: StageLedger, *, gradients: bool = False
     )
     return Transients(
         forward=largest(_without_saved(setting, ops) for ops in ledger.layers.values()),
-        backward=rebuilt - checkpoint,
+        # A stage of an end alone has no checkpoint either.
+        backward=maximum(rebuilt - checkpoint, 0),
         last=rebuilt,
     )
 

@@ -146,11 +146,13 @@ class _Course:
             yield self._at(span.end, phase, self._between(grown, held, "pass ends"), held)
 
     def _between(self, grown: Parts, held: Held, when: str) -> Instant:
+        """Between passes as little is gathered as at any time in one; after the last, nothing."""
+        whole = grown.whole
         moment = Moment(
             when=when,
             gradients=grown.grown.early,
             activations=self.pieces.bytes(held),
-            whole=grown.whole.layers,
+            whole=min(whole.layers, whole.loss, whole.end) if any(held.kept) else 0,
         )
         return self.placed(moment)
 
