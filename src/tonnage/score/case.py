@@ -115,7 +115,7 @@ def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> 
     named = tuple((name, str(value)) for name, value in habits.items() if name in known)
     for name in ("tp", "pp", "cp", "ep", "mbs"):
         fields[name] = row.count(name, 1)
-    fields["vpp"] = row.count("vpp", fields.get("vpp", 1))
+    fields["vpp"] = max(row.count("vpp", 1), fields.get("vpp", 1))
     fields.update(_layout(row, fields, shape))
     if shape.is_moe:
         fields["etp"] = row.count("etp", _expert_tensor(fields, cluster))
