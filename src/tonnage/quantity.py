@@ -167,6 +167,27 @@ def parse_seconds(text: str | int | float, *, field: str) -> float:
     return numerator / denominator
 
 
+def parse_rate(text: str, *, field: str) -> float:
+    """Bytes per second: ``50GB/s``, ``3.35TB/s``, ``400Gb/s`` (bits, an eighth of it).
+
+    Raises:
+        InputError: for what is no rate over 0.
+    """
+    amount, slash, unit = text.strip().rpartition("/")
+    if not slash or unit.strip() != "s":
+        raise InputError(
+            field=field,
+            value=text,
+            problem="is not a rate",
+            accepted="a rate, such as 50GB/s or 400Gb/s",
+        )
+    amount = amount.strip()
+    # A small b after a prefix is a bit, as networks are quoted.
+    if amount.endswith("b") and amount[-2:-1] in ("M", "G", "T"):
+        return parse_bytes(f"{amount[:-1]}B", field=field) / 8
+    return float(parse_bytes(amount, field=field))
+
+
 def parse_fraction(text: str | int | float, *, field: str) -> float:
     """A fraction from 0 to 1: ``5%``, ``0.05``.
 

@@ -16,19 +16,24 @@ import pytest
 from tests.cli.running import run
 
 PAGES = sorted((Path(__file__).parents[2] / "docs" / "how-to").glob("*.md"))
-_BLOCK = re.compile(r"^```(toml|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(toml|yaml|sh|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NAMED = re.compile(r"# ([\w.-]+\.\w+)\n")
 _STDIN = re.compile(r"echo '(.*)' \| ")
 _PIPE = re.compile(r" \| (head -|cut -c-)(\d+)$")
 
 
 def refreshed(page: str) -> str:
-    """The page with the output of every command as it is now; files go to a scratch folder."""
+    """The page with the output of every command as it is now; files go to a scratch folder.
+
+    A block whose first line is a comment with a name is a file of that name.
+    """
 
     def again(match: re.Match[str]) -> str:
         language, text = match.groups()
-        if language == "toml":
-            Path("plan.toml").write_text(text, encoding="utf-8")
-        elif "tonnage" in text:
+        named = _NAMED.match(text)
+        if named or language == "toml":
+            Path(named[1] if named else "plan.toml").write_text(text, encoding="utf-8")
+        elif language == "console" and "tonnage" in text:
             command, *shown = text.splitlines()
             text = "\n".join([command, *_output(command, shown), ""])
         return f"```{language}\n{text}```"

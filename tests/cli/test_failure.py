@@ -116,3 +116,16 @@ def test_other_codes() -> None:
     with mock.patch("tonnage.cluster.parse_cluster", side_effect=KeyboardInterrupt):
         result = run(*GPT2)
     assert (result.code, result.out, result.err) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    ("flag", "word"), [("--gpus", "-8xH100"), ("--habit", "-x=1"), ("--network", "-")]
+)
+def test_a_value_that_begins_with_a_hyphen_is_not_called_missing(flag: str, word: str) -> None:
+    result = run("estimate", "gpt2", flag, word)
+    assert result.code == 2
+    assert "missing" not in result.err or word == "-"
+    if word != "-":
+        assert f"{word} begins with a hyphen, and is taken for a flag" in result.err
+        assert f"hint: {flag}={word} is taken for a value" in result.err
+    assert run("estimate", "gpt2", flag).err.startswith(f"error: {flag} is missing")

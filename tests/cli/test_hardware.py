@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from tests.cli.running import run
-from tonnage.cluster import DEVICES, Device
+from tonnage.cluster import DEVICES, Device, device_toml, find_device
 from tonnage.report.hardware_page import page
 
 DEVICE = """
@@ -69,3 +70,21 @@ def test_the_page_is_what_the_catalog_says() -> None:
     """Rewrite with ``python -m tonnage.report.hardware_page > docs/reference/hardware.md``."""
     path = Path(__file__).parents[2] / "docs" / "reference" / "hardware.md"
     assert path.read_text(encoding="utf-8") == page()
+
+
+def test_what_was_measured_on_a_device_is_shown(tmp_path: Path) -> None:
+    link = dataclasses.replace(find_device("H100").scale_up, measured={"share": 0.5, "hop": 1e-6})
+    network = dataclasses.replace(find_device("H100").network, measured={"hop": 9e-6})
+    device = dataclasses.replace(
+        find_device("H100"),
+        scale_up=link,
+        network=network,
+        measured={"elementwise_memory": 0.75, "bf16.product_feed": 9e10},
+    )
+    path = tmp_path / "own.toml"
+    path.write_text(device_toml(device), encoding="utf-8")
+    text = run("hardware", "--device-file", str(path)).out
+    for word in ("Measured", "bf16.product_feed", "90.0 GB/s", "network.hop", "9.00 µs"):
+        assert word in text
+    found = run("hardware", "--device-file", str(path), "--json").json()["device"]["measured"]
+    assert found == {"elementwise_memory": 0.75, "bf16.product_feed": 9e10}

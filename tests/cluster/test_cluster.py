@@ -84,6 +84,30 @@ def test_two_dots_double() -> None:
     assert [gpus for gpus, _ in gpus_and_names("8..8xH100")] == [8]
 
 
+def test_a_list_over_a_device_file_is_one_of_counts() -> None:
+    own = replace(H100, name="own", gpus_per_node=4)
+    found = parse_clusters("4..16, 64", device=own)
+    assert [(each.gpus, each.device, each.nodes) for each in found] == [
+        (4, own, 1),
+        (8, own, 2),
+        (16, own, 4),
+        (64, own, 16),
+    ]
+    with pytest.raises(InputError, match="names a device, which a device file does already"):
+        parse_clusters("8,64xH100", device=own)
+
+
+def test_nodes_of_another_size_hold_for_a_whole_list() -> None:
+    assert [each.nodes for each in parse_clusters("8,16xH100", gpus_per_node=4)] == [2, 4]
+
+
+@pytest.mark.parametrize("text", ["8,64xH100", "8..64xH100", "8xH100,8xA100"])
+def test_where_one_cluster_is_asked_for_a_list_is_told_so(text: str) -> None:
+    with pytest.raises(InputError, match="is a list of clusters") as caught:
+        parse_cluster(text)
+    assert "tonnage scale" in caught.value.hint
+
+
 @pytest.mark.parametrize(
     ("text", "problem", "accepted"),
     [

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from contextlib import suppress
@@ -10,7 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tonnage.cluster import (
+    DEVICES,
     Cluster,
+    Device,
+    device_toml,
     find_device,
     find_link,
     load_cluster_file,
@@ -115,7 +119,8 @@ def test_a_cluster_file_can_name_a_device_file_beside_it(tmp_path: Path) -> None
         ),
         (
             'device = "H100"\ngpus = 8\nnetwork = {bandwidth = "1GB/s", latency = "5us", x = 1}',
-            "network.x: 1 is not a key of a cluster file (accepted: bandwidth, latency, name)",
+            "network.x: 1 is not a key of a cluster file "
+            "(accepted: bandwidth, latency, name, measured)",
         ),
         (
             'device = "H100"\ngpus = 8\ngpus_per_node = "eight"',
@@ -152,6 +157,9 @@ def test_what_is_no_cluster_file(tmp_path: Path, text: str, message: str) -> Non
         ("tdp_watts = 300", "tdp_watts = 0", "tdp_watts: 0 makes no sense in a device file"),
         ('"1.2TB/s"', '"0GB/s"', "bandwidth: 0GB is zero"),
         ('"Abacus 1"', '""', "name: '' makes no sense in a device file"),
+        ('"Abacus 1"', '"a\\u001b[31mb"', "name: 'a\\x1b[31mb' holds a control character"),
+        ('"beads"', '"a\\nb"', "architecture: 'a\\nb' holds a control character"),
+        ('latency = "5us"', 'latency = "5us", name = "\\r"', "network.name: '\\r' holds a control"),
     ],
 )
 def test_what_is_no_device_file(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -159,6 +167,71 @@ def test_what_is_no_device_file(tmp_path: Path, old: str, new: str, message: str
     with pytest.raises(InputError) as caught:
         load_device_file(written(tmp_path, DEVICE.replace(old, new)))
     assert message in caught.value.message
+
+
+CONSTANTS = """
+[measured]
+elementwise_memory = 0.8
+
+[measured.bf16]
+product_share = 0.6
+attention_forward = 0.5
+"""
+
+
+def test_a_device_file_carries_constants(tmp_path: Path) -> None:
+    device = load_device_file(written(tmp_path, DEVICE + CONSTANTS))
+    assert device.measured == {
+        "elementwise_memory": 0.8,
+        "bf16.product_share": 0.6,
+        "bf16.attention_forward": 0.5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("= 0.8", "= 1.8", "measured.elementwise_memory: 1.8 is out of range"),
+        ("= 0.8", "= nan", "measured.elementwise_memory: nan is out of range"),
+        ("= 0.8", '= "fast"', "makes no sense in a device file"),
+        ("elementwise_memory", "speed", "measured.speed: 0.8 is not a constant"),
+        ("product_share", "speed", "measured.bf16.speed: 0.6 is not a constant"),
+        ("[measured.bf16]", "[measured.fp32]", "measured.fp32: fp32 is a format that the file"),
+        ("[measured.bf16]", "[measured.bf16.x]", "makes no sense in a device file"),
+    ],
+)
+def test_what_is_no_constant(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in CONSTANTS
+    with pytest.raises(InputError) as caught:
+        load_device_file(written(tmp_path, DEVICE + CONSTANTS.replace(old, new)))
+    assert message in caught.value.message
+
+
+def without_sources(device: Device) -> Device:
+    """Where figures come from is told once for a whole file, and other names not at all."""
+    return dataclasses.replace(
+        device,
+        bandwidth=round(device.bandwidth),
+        source="",
+        sources={},
+        aliases=(),
+        scale_up=dataclasses.replace(device.scale_up, source="", aliases=()),
+        network=dataclasses.replace(device.network, source="", aliases=()),
+    )
+
+
+@pytest.mark.parametrize(
+    "entry", [device for device in DEVICES if device.peak], ids=lambda device: device.name
+)
+def test_a_device_is_written_as_it_is_read(tmp_path: Path, entry: Device) -> None:
+    known = next(iter(entry.peak))
+    device = dataclasses.replace(
+        entry,
+        scale_up=dataclasses.replace(entry.scale_up, measured={"start": 1e-05, "share": 0.5}),
+        measured={"elementwise_memory": 0.75, f"{known}.product_start": 2.5e-06},
+    )
+    back = load_device_file(written(tmp_path, device_toml(device, ["a note\nof two lines"])))
+    assert without_sources(back) == without_sources(device)
 
 
 def test_what_is_too_large_or_no_file_is_refused(tmp_path: Path) -> None:

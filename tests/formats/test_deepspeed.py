@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.formats.reading import habits, launch
+from tonnage.arch import load
 from tonnage.formats import Launch
+from tonnage.plan import Plan
 
 AUTO = dict.fromkeys(
     ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"), "auto"
@@ -113,4 +116,21 @@ def test_tensor_parallelism_inside_deepspeed_is_said(tmp_path: Path) -> None:
 def test_optimizers(tmp_path: Path, name: str, plan: str) -> None:
     found = read(tmp_path, optimizer={"type": name, "params": {"lr": 1e-4, "betas": [0.9, 0.95]}})
     assert found.plan["optimizer"] == plan
+    assert not found.not_understood
+
+
+def test_an_auto_bucket_has_the_square_of_the_width(tmp_path: Path) -> None:
+    zero = {"stage": 3, "reduce_bucket_size": "auto", "overlap_comm": True}
+    found = read(tmp_path, zero_optimization=zero)
+    assert found.by_width == {"bucket_bytes": 2}
+    model = load("qwen3-0.6b")
+    fields: dict[str, Any] = dict(found.plan)
+    sized = found.sized(Plan(**fields), model)
+    assert dict(sized.habits) == {"bucket_bytes": str(2 * model.hidden**2)}
+    assert found.sized(sized, load("llama-3.1-8b")) == sized  # what is said stands
+
+
+def test_an_optimizer_on_the_host_is_weighed_there(tmp_path: Path) -> None:
+    found = read(tmp_path, zero_optimization={"stage": 2, "offload_optimizer": {"device": "cpu"}})
+    assert found.plan["offload_optimizer"] == 1.0
     assert not found.not_understood

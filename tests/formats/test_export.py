@@ -103,13 +103,14 @@ def megatron_cases(draw: st.DrawFn, runtime: str) -> Case:
         loss=pick(None, "vocab-parallel-fused"),
         overlap_grad_reduce=pick(True, False),
         tp_comm_overlap=pick(True, False),
+        wgrad_deferral_limit=pick(None, 0, 2),
         habits=pick((), (("vocab_multiple", "64"),)),
     )
     plan["overlap_param_gather"] = bool(plan["zero"]) and plan["overlap_grad_reduce"]
     if plan["recompute"] == "full":
         plan.update(recompute_method=pick("uniform", "block"), recompute_num_layers=pick(1, 2))
     if plan["recompute"] == "selective":
-        plan["recompute_modules"] = pick(("core_attn",), ("mlp", "layernorm"), ("activation",))
+        plan["recompute_modules"] = pick(("core_attn",), ("mlp", "layernorm"), ("moe_act",))
     if plan["zero"] and size["dp"] > 1 and size["cp"] == 1:
         plan["hsdp_shard"] = pick(None, size["dp"] // 2)
     ranks = size["tp"] * size["pp"] * size["cp"] * size["dp"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,13 +59,24 @@ def test_a_file_becomes_an_estimate_once_what_it_lacks_is_given(path: Path) -> N
         with pytest.raises(InputError, match=r"file names no .*: give "):
             launch.require(())
     named = None if launch.model is None else catalog_name(launch.model)
+    fields: dict[str, Any] = {**launch.plan, **given}
     answer = estimate(
         load(named or "llama-3.1-8b"),
-        Plan(**{**launch.plan, **given}),
+        Plan(**fields),
         parse_cluster(f"{GPUS}xH100"),
     )
     assert answer.step.seconds > 0
     assert answer.memory.peak_bytes.device > 2**30
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_file_is_recognised(path: Path) -> None:
+    launch = read(path)
+    if launch is not None:
+        folder = path.parent.name
+        kind = {"accelerate-trl": "accelerate", "fsdp-axolotl": "deepspeed"}.get(folder, folder)
+        kinds = (kind, "accelerate", "deepspeed") if kind == "ms-swift" else (kind,)
+        assert set(kinds) & set(launch.kind.split(" + "))
 
 
 def test_most_keys_of_these_files_are_understood() -> None:

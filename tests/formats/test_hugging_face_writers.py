@@ -183,6 +183,9 @@ def _check_fsdp(config: dict[str, Any], plan: Plan) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in config.items():
             patch.setenv(name.upper(), str(value))
+        # They load the weights, which asks for a device.
+        patch.setenv("FSDP_SYNC_MODULE_STATES", "false")
+        patch.setenv("FSDP_CPU_RAM_EFFICIENT_LOADING", "false")
         plugin = FullyShardedDataParallelPlugin()
     assert plugin.activation_checkpointing == (plan.recompute == "full")
     if plugin.fsdp_version == 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -277,6 +278,33 @@ def recipe(micro_batch_size: int = 1, global_batch_size: int = 64, num_nodes: in
     assert plan["overlap_param_gather"] is True
 
 
+AUTOMODEL = """
+step_scheduler: {global_batch_size: 64, local_batch_size: 2, max_steps: 100}
+model:
+  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained
+  pretrained_model_name_or_path: meta-llama/Llama-3.2-1B
+distributed: {_target_: nemo_automodel.FSDP2Manager, dp_size: none, tp_size: 2, cp_size: 1,
+              sequence_parallel: true}
+packed_sequence: {packed_sequence_size: 4096}
+peft: {_target_: nemo_automodel.PeftConfig, match_all_linear: true, dim: 8, alpha: 32}
+optimizer: {_target_: torch.optim.Adam, lr: 1.0e-5}
+"""
+
+
+def test_an_automodel_recipe_names_its_model_and_degrees() -> None:
+    launch = read(AUTOMODEL, "llama.yaml", "nemo-automodel")
+    assert (launch.model, launch.steps) == ("meta-llama/Llama-3.2-1B", 100)
+    plan = launch.plan
+    assert (plan["runtime"], plan["tp"], plan["sp"], plan["seq"]) == ("fsdp2", 2, True, 4096)
+    assert (plan["mbs"], plan["gbs"], plan["lora_rank"], plan["lora_targets"]) == (
+        2,
+        64,
+        8,
+        ("all",),
+    )
+    assert not launch.not_understood
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -344,7 +372,7 @@ SEEDS = tuple(
 KINDS_OF_SEEDS = ("gpt-neox", "nanotron", "torchtitan", "llm-foundry", "nemo", "megatron")
 
 
-def changed(values: Any, draw: st.DrawFn) -> Any:
+def changed(values: Any, draw: Callable[..., Any]) -> Any:
     """The same file with one value, somewhere, that makes no sense or is gone."""
     if not isinstance(values, dict) or not values:
         return draw(ODD)

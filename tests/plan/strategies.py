@@ -18,6 +18,7 @@ from tonnage.arch import (
 )
 from tonnage.cluster import Cluster, parse_cluster
 from tonnage.plan import OPTIMIZERS, PRECISIONS, Plan
+from tonnage.plan.idle import without_idle
 from tonnage.runtime import RUNTIMES
 
 LAYERS = 8
@@ -120,7 +121,7 @@ def runs(draw: st.DrawFn) -> Run:
     if _windowed(architecture):
         degree["cp"] = 1
     if architecture.is_moe and "sp" not in runtime.axes:
-        degree["tp"] = 1  # experts beside tensor parallelism need sequence parallelism
+        degree["tp"] = 1  # experts with tensor parallelism ask for sequence parallelism
     ranks = degree["tp"] * degree["pp"] * degree["cp"]
     dp = pick(*[n for n in (1, 2, 3, 4) if ranks * n <= 8 or ranks * n % 8 == 0])
     plan: dict[str, Any] = {**degree, "dp": dp, "runtime": runtime.name}
@@ -132,7 +133,7 @@ def runs(draw: st.DrawFn) -> Run:
         plan["sp"] = degree["tp"] > 1
         plan.update(ep=ep, etp=etp, moe_imbalance=pick(1.0, 1.5), moe_capacity_factor=None)
     elif degree["tp"] > 1:
-        plan["sp"] = pick(None, False, "sp" in runtime.axes)
+        plan["sp"] = pick(None, True, False) if "sp" in runtime.axes else None
     if "vpp" in runtime.axes and degree["pp"] > 1:
         plan["vpp"] = pick(1, 2)
     plan["zero"] = pick(*runtime.zero_stages)
@@ -160,7 +161,7 @@ def runs(draw: st.DrawFn) -> Run:
         overlap_grad_reduce=pick(None, True, False),
         iteration=pick("first", "steady"),
     )
-    return architecture, Plan(**plan), cluster(ranks * dp)
+    return architecture, without_idle(Plan(**plan), architecture), cluster(ranks * dp)
 
 
 def _layout(pp: int, vpp: int) -> st.SearchStrategy[dict[str, Any]]:

@@ -333,3 +333,10 @@ def test_what_is_known_in_bounds_is_answered_with_a_range() -> None:
     low, high = found.memory_range
     assert not found.refused
     assert low < found.memory < high
+
+
+def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("layers,hidden,heads,vocab,seq_len,gpu,hidden\n1,2,1,4,8,H100,3\n")
+    with pytest.raises(InputError, match="hidden stands twice in the header"):
+        read_rows(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,11 +18,14 @@ from tonnage.search.hunt import Candidates, Hunt
 from tonnage.search.rank import Ranking
 from tonnage.search.space import Space
 
+SHALLOW = dataclasses.replace(DENSE, layers=DENSE.layers[:4])
+"""So few layers that all layouts and depths of four devices can be weighed."""
+
 
 def question(
-    architecture: Architecture = DENSE,
+    architecture: Architecture = SHALLOW,
     *,
-    gpus: int = 8,
+    gpus: int = 4,
     runtime: str = "megatron",
     gbs: int = 16,
     seq: int = 128,

@@ -78,3 +78,16 @@ def test_a_collective_grows_and_a_column_is_each_of_them(kind: Any, size: int, r
     column = seconds(size, Axis(name="dp", size=groups, stride=1))
     alone = [float(seconds(size, Axis(name="dp", size=int(n), stride=1))) for n in groups]
     np.testing.assert_allclose(column, alone, rtol=1e-12)
+
+
+def test_operands_are_fed_at_one_rate_whatever_their_format() -> None:
+    """What brings them to a multiprocessor does not know the tensor cores' formats."""
+    device = find_device("H100")
+    feeds = {
+        name: product_rates(device, sustained_flops(device, name), name).feed
+        for name in ("bf16", "fp16", "fp32", "tf32")
+    }
+    assert len(set(feeds.values())) == 1
+    rates = product_rates(device, sustained_flops(device, "fp32"), "fp32")
+    square = Product(rows=8192, columns=8192, depth=8192, operand_bytes=4, result_bytes=4)
+    assert product_seconds(square, rates) < 1.1 * square.flops / rates.flops

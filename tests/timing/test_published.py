@@ -6,10 +6,11 @@ import pytest
 
 from tonnage.arch import load
 from tonnage.cluster import parse_cluster
-from tonnage.estimation import estimate
+from tonnage.estimation import Limits, estimate
 from tonnage.plan import Plan
 from tonnage.score import Row
 from tonnage.score.predict import predict
+from tonnage.timing.constants import EXPERT_HIDDEN
 
 # layers, hidden, heads, gpus, tp, pp, vpp, mbs, gbs
 MODELS = {
@@ -101,3 +102,29 @@ def test_llama_3_405b(gpus: int, cp: int, gbs: int, seq: int, mfu: float) -> Non
     )
     answer = estimate(load("llama-3.1-405b"), plan, parse_cluster(f"{gpus}xH100"))
     assert answer.step.mfu_causal == pytest.approx(mfu, abs=0.03)
+
+
+def test_deepseek_v3_takes_180_000_hours_a_trillion_tokens() -> None:
+    """DeepSeek-AI, arXiv 2412.19437, table 1 and section 3.2: H800 GPU-hours on 2,048 of them.
+
+    Sixteen stages, experts over 64 ranks, ZeRO 1, FP8, and the experts' exchange under another
+    micro-batch; 1F1B stands for DualPipe, and nothing is recomputed.
+    """
+    middle = "|".join(["t" * 4] * 14)
+    plan = Plan(
+        pp=16,
+        ep=64,
+        etp=1,
+        zero=1,
+        precision="fp8",
+        gbs=15360,
+        seq=4096,
+        pipeline_layout=f"Et*3|{middle}|ttL",
+        habits=(("ep_overlap", str(EXPERT_HIDDEN)),),
+    )
+    cluster = parse_cluster("2048xH800")
+    answer = estimate(load("deepseek-v3"), plan, cluster, Limits(tokens=10**12))
+    assert answer.run is not None
+    assert answer.run.gpu_hours == pytest.approx(180_000, rel=0.12)
+    low, high = (end / answer.step.seconds for end in answer.step.range_seconds)
+    assert low * answer.run.gpu_hours < 180_000 < high * answer.run.gpu_hours

@@ -34,6 +34,15 @@ VERBS = {
         "Every blank of the plan is filled in, and the answer says with what. Exit code 3 means "
         "that the run does not fit; the answer is printed all the same.",
     ),
+    "scale": (
+        "tonnage.cli.scale:scale",
+        "One plan on clusters of several sizes: strong scaling, or weak with --weak.\n\n"
+        "For example: tonnage scale llama-3.1-70b --gpus 64..512xH100 --tp 8 --gbs 512.",
+    ),
+    "batch": (
+        "tonnage.cli.batch:batch",
+        "Step time and throughput against the batch: the knee, and the limit of memory.",
+    ),
     "plan": (
         "tonnage.cli.plan:plan",
         "Find the plan to launch: the fastest, the cheapest, on the fewest GPUs.\n\n"
@@ -50,6 +59,12 @@ VERBS = {
     "score": (
         "tonnage.cli.score:score",
         "Hold the predictor to measured runs: errors by family, fits, and choice of plan.",
+    ),
+    "calibrate": (
+        "tonnage.cli.calibrate:calibrate",
+        "Fit the time model's constants to a device: measured here, or from measured steps.\n\n"
+        "Measuring needs the torch extra; under torchrun collectives are measured too. --from "
+        "rows.csv needs neither. --out writes a device file, which --device-file takes.",
     ),
     "fit": (
         "tonnage.cli.fit:fit",

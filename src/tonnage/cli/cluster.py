@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,7 @@ from cyclopts import Group, Parameter
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
-    from tonnage.cluster import Cluster, Link
+    from tonnage.cluster import Cluster, Device, Link
 
 _GROUP = Group("Cluster", sort_key=2)
 
@@ -57,9 +56,33 @@ class ClusterFlags:
         Raises:
             InputError: one of them stands for nothing, or two contradict each other.
         """
+        from tonnage.cluster import parse_cluster
+
+        if self.cluster_file is not None:
+            return self._changed(self._of_file(self.cluster_file))
+        device, per_node = self._device(), self._per_node()
+        return self._changed(
+            parse_cluster(self._gpus(), field="gpus", device=device, gpus_per_node=per_node)
+        )
+
+    def read_all(self) -> tuple[Cluster, ...]:
+        """The clusters of a list, ``8,64,512xH100`` or ``8..512xH100``, in the order written.
+
+        Raises:
+            InputError: as `read`.
+        """
+        from tonnage.cluster import parse_clusters
+
+        if self.cluster_file is not None:
+            return (self.read(),)
+        device, per_node = self._device(), self._per_node()
+        found = parse_clusters(self._gpus(), field="gpus", device=device, gpus_per_node=per_node)
+        return tuple(self._changed(cluster) for cluster in found)
+
+    def _changed(self, cluster: Cluster) -> Cluster:
+        """A cluster with what the other flags say put over it."""
         from tonnage.cli.values import whole
 
-        cluster = self._whole()
         if self.scale_up_domain is not None:
             domain = whole("scale_up_domain", self.scale_up_domain)
             cluster = cluster.override(scale_up_domain=domain)
@@ -68,42 +91,33 @@ class ClusterFlags:
             network=self._link("network", cluster.network),
         )
 
-    def read_all(self) -> tuple[Cluster, ...]:
-        """The clusters that a list of ``--gpus`` stands for (``8..64xH100,64xB200``).
-
-        Raises:
-            InputError: as `read`.
-        """
-        if self.gpus is None or not ("," in self.gpus or ".." in self.gpus):
-            return (self.read(),)
-        from tonnage.cluster import parse_clusters
-
-        return tuple(
-            dataclasses.replace(self, gpus=f"{each.gpus}x{each.device.name}").read()
-            for each in parse_clusters(self.gpus, field="gpus")
-        )
-
-    def _whole(self) -> Cluster:
-        from tonnage.cli.values import whole
-        from tonnage.cluster import load_cluster_file, load_device_file, parse_cluster
-
-        per_node = None
-        if self.gpus_per_node is not None:
-            per_node = whole("gpus_per_node", self.gpus_per_node)
-        if self.cluster_file is not None:
-            for field in ("gpus", "device_file"):
-                if getattr(self, field) is not None:
-                    raise InputError(
-                        field=field,
-                        value=getattr(self, field),
-                        problem="is already decided by the cluster file",
-                    )
-            cluster = load_cluster_file(self.cluster_file)
-            return cluster if per_node is None else cluster.override(gpus_per_node=per_node)
+    def _gpus(self) -> str:
         if self.gpus is None:
             raise InputError(field="gpus", value="", problem="is missing", accepted="16xH100")
-        device = None if self.device_file is None else load_device_file(self.device_file)
-        return parse_cluster(self.gpus, field="gpus", device=device, gpus_per_node=per_node)
+        return self.gpus
+
+    def _device(self) -> Device | None:
+        from tonnage.cluster import load_device_file
+
+        return None if self.device_file is None else load_device_file(self.device_file)
+
+    def _per_node(self) -> int | None:
+        from tonnage.cli.values import whole
+
+        return None if self.gpus_per_node is None else whole("gpus_per_node", self.gpus_per_node)
+
+    def _of_file(self, path: str) -> Cluster:
+        from tonnage.cluster import load_cluster_file
+
+        for field in ("gpus", "device_file"):
+            if getattr(self, field) is not None:
+                raise InputError(
+                    field=field,
+                    value=getattr(self, field),
+                    problem="is already decided by the cluster file",
+                )
+        cluster, per_node = load_cluster_file(path), self._per_node()
+        return cluster if per_node is None else cluster.override(gpus_per_node=per_node)
 
     def _link(self, role: str, usual: Link) -> Link:
         from tonnage.cluster import find_link, override_link

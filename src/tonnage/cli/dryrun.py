@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
 from tonnage.cli.flags import plan_changes, with_plan_flags
 from tonnage.cli.output import JsonFlag, print_json
+from tonnage.errors import InputError
 from tonnage.plan import Plan
 
+if TYPE_CHECKING:
+    from tonnage.pytorch import Trace
+
 _WHAT = Group("Model and plan", sort_key=1)
+_FILE = Group("Your own step", sort_key=2)
 _FUNCTION = re.compile(r".+\.py:[A-Za-z_]\w*")
 
 
@@ -29,14 +34,41 @@ def dryrun(
     *,
     gpus: Annotated[
         str,
-        Parameter(group=_WHAT, metavar="NxDEVICE", help="How many of what; one rank is run."),
+        Parameter(group=_WHAT, metavar="NxDEVICE", help="How many of what; rank 0 is run."),
     ] = "1xH100",
+    model_code: Annotated[
+        Literal["reference", "transformers"] | None,
+        Parameter(
+            group=_WHAT,
+            help="Whose class: transformers' own, or the reference transformer. Default: "
+            "transformers under that runtime, else the reference.",
+        ),
+    ] = None,
+    memory_format: Annotated[
+        Literal["channels_last", "contiguous", "preserve"] | None,
+        Parameter(
+            group=_FILE,
+            help="Put the model and its images into a layout, and report what is copied to "
+            "change layouts; preserve: report only.",
+        ),
+    ] = None,
+    time_limit: Annotated[
+        float,
+        Parameter(group=_FILE, metavar="SECONDS", help="How long the code may take."),
+    ] = 600.0,
     as_json: JsonFlag = False,
     **flags: Any,
 ) -> int:
-    """Run one training step of one rank on fake tensors, and record every allocation."""
+    """Run one training step of rank 0 on fake tensors, and record every allocation."""
     if _FUNCTION.fullmatch(model):
-        return _run_file(model, as_json=as_json)
+        return _run_file(model, gpus, memory_format, time_limit, as_json=as_json)
+    if memory_format is not None:
+        raise InputError(
+            field="memory_format",
+            value=memory_format,
+            problem="is for a step of your own, and a language model has no images",
+            accepted="path/to/file.py:function as MODEL",
+        )
     from tonnage.arch import find_config
     from tonnage.cluster import parse_cluster
     from tonnage.pytorch import compare, dry_run
@@ -44,12 +76,14 @@ def dryrun(
     changes: dict[str, Any] = dict(plan_changes(flags))
     plan = dataclasses.replace(Plan(runtime="transformers"), **changes)
     found = find_config(model)
-    run = dry_run(found.config, plan, parse_cluster(gpus, field="gpus"), name=found.name)
+    cluster = parse_cluster(gpus, field="gpus")
+    run = dry_run(found.config, plan, cluster, name=found.name, code=model_code)
     rows = compare(run)
     if as_json:
-        _print_json(
-            **run.trace.summary(),
+        _print_trace_json(
+            run.trace,
             comparison=[dataclasses.asdict(row) for row in rows],
+            model_code=run.code,
             plan=dataclasses.asdict(run.resolved.plan),
             assumptions=[*run.resolved.assumptions, *run.assumptions],
         )
@@ -60,20 +94,42 @@ def dryrun(
     return 0
 
 
-def _run_file(target: str, *, as_json: bool) -> int:
-    from tonnage.pytorch import dry_run_file
+def _run_file(
+    target: str,
+    gpus: str,
+    layout: Literal["channels_last", "contiguous", "preserve"] | None,
+    seconds: float,
+    *,
+    as_json: bool,
+) -> int:
+    from tonnage.cluster import parse_cluster
+    from tonnage.pytorch import check_layout, dry_run_file
 
-    trace = dry_run_file(target)
+    if layout is not None:
+        check_layout(parse_cluster(gpus, field="gpus").device, layout)
+    run = dry_run_file(target, memory_format=layout, seconds=seconds)
     if as_json:
-        _print_json(**trace.summary(), assumptions=list(trace.notes))
+        copies = None if run.copies is None else [dataclasses.asdict(c) for c in run.copies]
+        _print_trace_json(run.trace, layout_copies=copies, assumptions=list(run.trace.notes))
     else:
-        from tonnage.report.dryrun import print_trace
+        from tonnage.report.dryrun import print_layout_copies, print_trace
 
-        print_trace(trace, title=target)
+        print_trace(run.trace, title=target)
+        if run.copies is not None:
+            print_layout_copies(run.copies)
     return 0
 
 
-def _print_json(**parts: Any) -> None:
+def _print_trace_json(trace: Trace, **parts: Any) -> None:
     from tonnage.estimation import SCHEMA_VERSION
+    from tonnage.pytorch import alive_at_peak, replay
 
-    print_json({"schema_version": SCHEMA_VERSION, **parts})
+    print_json(
+        {
+            "schema_version": SCHEMA_VERSION,
+            **trace.summary(),
+            "allocator": dataclasses.asdict(replay(trace)),
+            "alive_at_peak": [dataclasses.asdict(each) for each in alive_at_peak(trace)],
+            **parts,
+        }
+    )

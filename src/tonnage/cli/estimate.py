@@ -17,7 +17,7 @@ from tonnage.cli.run import WHAT, Run, SourceFlags, gather
 
 if TYPE_CHECKING:
     from tonnage.estimation import Estimate, Explanation
-    from tonnage.search import Change
+    from tonnage.search import Advice, Change
 
 _NO_SOURCE = SourceFlags()
 _NO_CLUSTER = ClusterFlags()
@@ -71,22 +71,30 @@ def estimate(
         row = explain.strip().lower().replace("-", "_").replace(" ", "_")
         told = explain_row(run.architecture, run.plan, run.cluster, row)
         return _show_explanation(told, as_json=as_json)
+    from tonnage.search import advice, nearest
+
     answer = weigh(run.architecture, run.plan, run.cluster, run.limits)
     if answer.fits:
-        return _show(answer, None, run, as_json=as_json)
-    from tonnage.search import nearest
-
+        faster = advice(run.architecture, run.cluster, answer, run.limits)
+        return _show(answer, None, faster, run, as_json=as_json)
     found = nearest(run.architecture, run.plan, run.cluster, run.limits, before=answer)
-    return _show(answer, found, run, as_json=as_json)
+    return _show(answer, found, (), run, as_json=as_json)
 
 
-def _show(answer: Estimate, changes: Sequence[Change] | None, run: Run, *, as_json: bool) -> int:
-    """Print an answer, and what would make it fit where it does not."""
+def _show(
+    answer: Estimate,
+    changes: Sequence[Change] | None,
+    faster: Sequence[Advice],
+    run: Run,
+    *,
+    as_json: bool,
+) -> int:
+    """Print an answer, what would make it fit where it does not, and else what shortens it."""
     if run.configured is not None:
         notes = run.configured.launch.notes
         answer = dataclasses.replace(answer, assumptions=(*notes, *answer.assumptions))
     if as_json:
-        found = answer.to_dict()
+        found = {**answer.to_dict(), "advice": [each.to_dict() for each in faster]}
         if changes is not None:
             found["nearest"] = [change.to_dict() for change in changes]
         if run.configured is not None:
@@ -97,7 +105,7 @@ def _show(answer: Estimate, changes: Sequence[Change] | None, run: Run, *, as_js
 
         if run.configured is not None:
             print(run.configured.line())
-        print_estimate(answer, changes)
+        print_estimate(answer, changes, faster)
     return 0 if answer.fits else 3
 
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 from cyclopts import Group, Parameter
 
-from tonnage.estimation import Limits
-from tonnage.quantity import parse_bytes, parse_bytes_or_fraction, parse_count, parse_fraction
+from tonnage.errors import InputError
+from tonnage.estimation import Failures, Limits
+from tonnage.quantity import (
+    parse_bytes,
+    parse_bytes_or_fraction,
+    parse_count,
+    parse_fraction,
+    parse_rate,
+    parse_seconds,
+)
 from tonnage.timing import STATED, Efficiency
 
 T = TypeVar("T")
@@ -37,6 +46,23 @@ class LimitFlags:
     efficiency: Annotated[
         str | None, _flag("X", "Share of peak FLOP/s that matrix products reach, such as 0.5.")
     ] = None
+    price: Annotated[
+        str | None, _flag("X", "Of an hour of one GPU, in any currency: the cost of the run.")
+    ] = None
+    mtbf: Annotated[
+        str | None,
+        _flag(
+            "TIME",
+            "Mean time between failures of one GPU that stop the job, such as 50000h: "
+            "checkpoints, lost work and restarts count. Needs --checkpoint-bandwidth.",
+        ),
+    ] = None
+    checkpoint_bandwidth: Annotated[
+        str | None, _flag("RATE", "What the whole job writes to storage, such as 100GB/s.")
+    ] = None
+    restart_time: Annotated[
+        str | None, _flag("TIME", "From a failure until work goes on; 10min if left out.")
+    ] = None
 
     def read(self) -> Limits:
         """The limits that the texts stand for.
@@ -51,7 +77,44 @@ class LimitFlags:
             memory_limit=_read(self.memory_limit, parse_bytes, "memory_limit"),
             margin=_read(self.margin, parse_bytes_or_fraction, "margin"),
             efficiency=STATED if share is None else Efficiency(compute=share),
+            price=_read(self.price, _price, "price"),
+            failures=self._failures(),
         )
+
+    def _failures(self) -> Failures | None:
+        rate = _read(self.checkpoint_bandwidth, parse_rate, "checkpoint_bandwidth")
+        restart = _read(self.restart_time, parse_seconds, "restart_time")
+        mtbf = _read(self.mtbf, parse_seconds, "mtbf")
+        if mtbf is None:
+            for field in ("checkpoint_bandwidth", "restart_time"):
+                if getattr(self, field) is not None:
+                    raise InputError(
+                        field=field,
+                        value=getattr(self, field),
+                        problem="says nothing without failures",
+                        accepted="with --mtbf",
+                    )
+            return None
+        if rate is None:
+            raise InputError(
+                field="checkpoint_bandwidth",
+                value="",
+                problem="is missing, and failures ask for checkpoints",
+                accepted="what the whole job writes to storage, such as 100GB/s",
+            )
+        return Failures(mtbf=mtbf, checkpoint_bandwidth=rate, restart=restart)
+
+
+def _price(text: str, *, field: str) -> float:
+    try:
+        value = float(text) if text.isascii() else math.nan
+    except ValueError:
+        value = math.nan
+    if math.isfinite(value) and value >= 0:
+        return value
+    raise InputError(
+        field=field, value=text, problem="is no price", accepted="a number such as 2.50"
+    )
 
 
 def _read(text: str | None, parse: Callable[..., T], field: str) -> T | None:

@@ -95,12 +95,13 @@ def plan(
         max_nodes=None if max_nodes is None else whole("max_nodes", max_nodes),
         top=whole("top", top),
     )
+    wanted = None if why_not is None else _wanted(why_not)
     answer = _found(question)
     if html is not None:
         from tonnage.report.plan_html import write
 
         write(answer, html)
-    reason = None if why_not is None else _reason(question, answer, why_not)
+    reason = None if wanted is None else _reason(question, answer, wanted)
     return _show(question, answer, reason, as_json=as_json)
 
 
@@ -204,10 +205,9 @@ def _seconds(text: str | None) -> float | None:
     return None if text is None else parse_seconds(text, field="deadline")
 
 
-def _reason(question: Question, answer: SearchAnswer, text: str) -> Reason:
-    """What excludes the plans with some values, given as ``tp=16 pp=2``."""
+def _wanted(text: str) -> dict[str, Any]:
+    """The values of ``tp=16 pp=2``, by knob."""
     from tonnage.search import KNOBS
-    from tonnage.search import why_not as find_reason
 
     wanted: dict[str, Any] = {}
     for word in text.replace(",", " ").split():
@@ -221,7 +221,14 @@ def _reason(question: Question, answer: SearchAnswer, text: str) -> Reason:
             )
         given: Any = [value] if knob == "recompute_modules" else value
         wanted.update({name: values[0] for name, values in choices_of({knob: given}).items()})
-    return find_reason(question, wanted, answer.plans[0] if answer.plans else None)
+    return wanted
+
+
+def _reason(question: Question, answer: SearchAnswer, wanted: Mapping[str, Any]) -> Reason:
+    """What excludes the plans with some values."""
+    from tonnage.search import why_not
+
+    return why_not(question, wanted, answer.plans[0] if answer.plans else None)
 
 
 def _show(question: Question, answer: SearchAnswer, reason: Reason | None, *, as_json: bool) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import tomllib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tonnage.cli.stdin import show_hyphen
 from tonnage.errors import InputError
 from tonnage.files import UnreadableError, parse_json, read_bounded
 from tonnage.plan import Plan
@@ -19,6 +21,15 @@ LARGEST_TOML = 16 * 2**10
 """The parser of TOML takes the square of a long dotted key: this bounds it to a second."""
 
 _ACCEPTED = "a JSON or TOML file of plan fields, or the output of tonnage estimate --json"
+
+
+def plan_of(path: str | None, changes: dict[str, Any]) -> Plan:
+    """The plan of a file, or a blank one, with what flags say put over it.
+
+    Raises:
+        InputError: as `read_plan`.
+    """
+    return Plan(**changes) if path is None else replace(read_plan(show_hyphen(path)), **changes)
 
 
 def read_plan(path: str) -> Plan:

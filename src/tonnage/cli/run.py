@@ -151,11 +151,12 @@ def _from_launch(
         gpus=count_of(cluster.gpus),
     )
     where = configured.cluster(cluster)
+    architecture = _with_vocabulary(configured.architecture(), vocab)
     return Run(
         cluster=where,
         limits=configured.limits(limits.read()),
-        architecture=_with_vocabulary(configured.architecture(), vocab),
-        plan=configured.settled(where),
+        architecture=architecture,
+        plan=configured.launch.sized(configured.settled(where), architecture),
         configured=configured,
     )
 

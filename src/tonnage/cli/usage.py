@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import singledispatch
+from itertools import pairwise
 
 from cyclopts import (
     CoercionError,
@@ -49,7 +50,15 @@ def _(error: UnknownCommandError) -> InputError:
 @usage_error.register
 def _(error: MissingArgumentError) -> InputError:
     name = error.keyword or (error.argument.name if error.argument else "ARGUMENT")
-    return InputError(field=_field(name), value="", problem="is missing", hint=_HELP)
+    word = _word_after(name, error.root_input_tokens or [])
+    if word is None:
+        return InputError(field=_field(name), value="", problem="is missing", hint=_HELP)
+    return InputError(
+        field=_field(name),
+        value=word,
+        problem="begins with a hyphen, and is taken for a flag",
+        hint=f"{name}={word} is taken for a value",
+    )
 
 
 @usage_error.register
@@ -76,6 +85,14 @@ def _(error: UnusedCliTokensError) -> InputError:
     word = (error.unused_tokens or [""])[0]
     problem = "is one more than expected"
     return InputError(field="ARGUMENT", value=word, problem=problem, hint=_HELP)
+
+
+def _word_after(flag: str, words: list[str]) -> str | None:
+    """The word after a flag where it looks like a flag and is none: all have two hyphens."""
+    for name, word in pairwise(words):
+        if name == flag and word.startswith("-") and not word.startswith("--"):
+            return word
+    return None
 
 
 def _suggestion(error: CycloptsError) -> str:

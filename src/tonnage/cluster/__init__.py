@@ -7,6 +7,7 @@ from tonnage.cluster.files import load_cluster_file, load_device_file, override_
 from tonnage.cluster.find import find_device, find_link
 from tonnage.cluster.link import Link
 from tonnage.cluster.parse import parse_cluster, parse_clusters
+from tonnage.cluster.write import device_toml
 
 __all__ = [
     "DEVICES",
@@ -15,6 +16,7 @@ __all__ = [
     "Cluster",
     "Device",
     "Link",
+    "device_toml",
     "find_device",
     "find_link",
     "load_cluster_file",

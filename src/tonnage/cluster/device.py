@@ -45,6 +45,9 @@ class Device:
             and how certain they are.
         aliases: other names, most of them without the memory. Names that several
             devices share mean the first of them in the catalog.
+        measured: constants of the time model that were measured on this device, by name
+            (`tonnage.cluster.measured`); those of a number format have the ``peak`` key
+            before it, ``bf16.product_share``.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Device:
     tdp_watts: int | None = None
     multiprocessors: int | None = None
     aliases: tuple[str, ...] = ()
+    measured: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def peak_flops(self, number_format: str | DType, *, field: str = "dtype") -> float:
         """Dense FLOP/s in a number format, with the accumulation that training needs.

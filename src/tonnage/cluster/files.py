@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,10 +11,17 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.device import Device
 from tonnage.cluster.find import find_device, find_link
 from tonnage.cluster.link import Link
+from tonnage.cluster.measured import (
+    DEVICE_CONSTANTS,
+    FORMAT_CONSTANTS,
+    NETWORK_CONSTANTS,
+    SCALE_UP_CONSTANTS,
+    check_constants,
+)
 from tonnage.dtype import DTYPES
 from tonnage.errors import InputError
 from tonnage.files import UnreadableError, read_bounded
-from tonnage.quantity import MIB, parse_bytes, parse_count, parse_seconds
+from tonnage.quantity import MIB, parse_bytes, parse_count, parse_rate, parse_seconds
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -26,8 +34,7 @@ LARGEST_FILE = 16 * 2**10
 """The parser of TOML takes the square of a long dotted key: this bounds it to a second."""
 _CONTEXT = 500 * MIB
 _PEAK_KEYS = tuple(dict.fromkeys(entry.peak for entry in DTYPES))
-_LINK_KEYS = ("bandwidth", "latency", "name")
-_A_RATE = "a rate, such as 50GB/s or 400Gb/s"
+_LINK_KEYS = ("bandwidth", "latency", "name", "measured")
 
 
 def load_cluster_file(path: str | Path) -> Cluster:
@@ -82,7 +89,9 @@ def load_device_file(path: str | Path) -> Device:
     ``name``, ``memory``, ``bandwidth`` and the table ``peak`` must be there. What else a
     device has is optional: ``usable_memory`` (by default all of it), ``tdp_watts``,
     ``multiprocessors``, ``architecture``, ``vendor``, ``scale_up``, ``scale_up_domain``,
-    ``gpus_per_node`` (8), ``network``, ``context`` (500 MiB) and ``source``.
+    ``gpus_per_node`` (8), ``network``, ``context`` (500 MiB), ``source``, and ``measured``:
+    constants of the time model (`tonnage.cluster.measured`), in a table of their own for
+    each number format (``[measured.bf16]``) and for a link (``measured`` of its table).
 
     Raises:
         InputError: the file cannot be read, or a key of it is unknown or makes no sense.
@@ -95,15 +104,19 @@ def load_device_file(path: str | Path) -> Device:
     usable = memory
     if given.usable_memory is not None:
         usable = parse_bytes(given.usable_memory, field="usable_memory")
-    context = _CONTEXT if given.context is None else parse_bytes(given.context, field="context")
+    context = _CONTEXT
+    if given.context is not None:
+        context = parse_bytes(given.context, field="context", minimum=0)
     _check_memory(memory, usable, context)
+    for key in ("name", "vendor", "architecture", "source"):
+        _check_printable(getattr(given, key), field=key)
     return Device(
         name=given.name,
         vendor=given.vendor,
         architecture=given.architecture,
         memory_bytes=memory,
         usable_bytes=usable,
-        bandwidth=_rate(given.bandwidth, field="bandwidth"),
+        bandwidth=parse_rate(given.bandwidth, field="bandwidth"),
         peak={key: _peak(key, rate) for key, rate in given.peak.items()},
         tdp_watts=given.tdp_watts,
         multiprocessors=given.multiprocessors,
@@ -114,7 +127,41 @@ def load_device_file(path: str | Path) -> Device:
         context_bytes=context,
         source=given.source or f"the device file {file.name}",
         sources={} if context is not None else {"context_bytes": "assumed: the file gives none"},
+        measured=_measured(given.measured, given.peak),
     )
+
+
+def _measured(
+    given: Mapping[str, float | dict[str, float]], peaks: Mapping[str, object]
+) -> dict[str, float]:
+    """A device's measured constants, those of a format with its name before theirs."""
+    plain = {name: value for name, value in given.items() if isinstance(value, int | float)}
+    found = check_constants(plain, DEVICE_CONSTANTS, field="measured")
+    for number_format, table in given.items():
+        if not isinstance(table, dict):
+            continue
+        field = f"measured.{number_format}"[:100]
+        if number_format not in peaks:
+            raise InputError(
+                field=field,
+                value=number_format,
+                problem="is a format that the file gives no peak for",
+                accepted=", ".join(peaks),
+            )
+        for name, value in check_constants(table, FORMAT_CONSTANTS, field=field).items():
+            found[f"{number_format}.{name}"] = value
+    return found
+
+
+def _check_printable(text: str, *, field: str) -> None:
+    """Refuse what would move a terminal's cursor or colours when it is printed."""
+    if not text.isprintable():
+        raise InputError(
+            field=field,
+            value=ascii(text),
+            problem="holds a control character",
+            accepted="letters, digits, spaces and signs",
+        )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -213,7 +260,9 @@ def override_link(
     return Link(
         name=f"{link.name}, changed",
         bandwidth=(
-            link.bandwidth if bandwidth is None else _rate(bandwidth, field=f"{role}_bandwidth")
+            link.bandwidth
+            if bandwidth is None
+            else parse_rate(bandwidth, field=f"{role}_bandwidth")
         ),
         latency=(
             link.latency if latency is None else parse_seconds(latency, field=f"{role}_latency")
@@ -225,24 +274,18 @@ def override_link(
 def _link_of(stated: str | LinkFile, *, field: str) -> Link:
     if isinstance(stated, str):
         return find_link(stated, field=field)
+    _check_printable(stated.name, field=f"{field}.name")
     return Link(
         name=stated.name,
-        bandwidth=_rate(stated.bandwidth, field=f"{field}.bandwidth"),
+        bandwidth=parse_rate(stated.bandwidth, field=f"{field}.bandwidth"),
         latency=parse_seconds(stated.latency, field=f"{field}.latency"),
         source="a file of the person who asks",
+        measured=check_constants(
+            stated.measured,
+            NETWORK_CONSTANTS if field == "network" else SCALE_UP_CONSTANTS,
+            field=f"{field}.measured",
+        ),
     )
-
-
-def _rate(text: str, *, field: str) -> float:
-    """Bytes per second: ``50GB/s``, ``3.35TB/s``, ``400Gb/s`` (bits, an eighth of it)."""
-    amount, slash, unit = text.strip().rpartition("/")
-    if not slash or unit.strip() != "s":
-        raise InputError(field=field, value=text, problem="is not a rate", accepted=_A_RATE)
-    amount = amount.strip()
-    # A small b after a prefix is a bit, as networks are quoted.
-    if amount.endswith("b") and amount[-2:-1] in ("M", "G", "T"):
-        return parse_bytes(f"{amount[:-1]}B", field=field) / 8
-    return float(parse_bytes(amount, field=field))
 
 
 def _peak(key: str, rate: str | float) -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tonnage.errors import InputError
 
@@ -20,6 +21,8 @@ class Link:
         latency: seconds that one hop of a collective takes beside its bytes.
         source: where both figures come from.
         aliases: other names.
+        measured: constants of collectives over it that were measured, by name
+            (`tonnage.cluster.measured`).
     """
 
     name: str
@@ -27,6 +30,7 @@ class Link:
     latency: float
     source: str
     aliases: tuple[str, ...] = ()
+    measured: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         """Check that the link carries something, and not before it was sent."""

@@ -42,6 +42,14 @@ def parse_cluster(
             so many of them do not fill whole nodes.
     """
     content = _within_limits(text, field=field).strip()
+    if "," in content or ".." in content:
+        raise InputError(
+            field=field,
+            value=text,
+            problem="is a list of clusters",
+            accepted=_ACCEPTED,
+            hint="tonnage scale takes a list",
+        )
     bare = re.fullmatch(_COUNT, content)
     if device is not None:
         if bare is None:
@@ -56,11 +64,23 @@ def parse_cluster(
     return _cluster(int(match["gpus"] or 1), found, gpus_per_node, field=field)
 
 
-def parse_clusters(text: str, *, field: str = "--gpus") -> tuple[Cluster, ...]:
+def parse_clusters(
+    text: str,
+    *,
+    field: str = "--gpus",
+    device: Device | None = None,
+    gpus_per_node: int | None = None,
+) -> tuple[Cluster, ...]:
     """Several clusters: items by comma, in the order written.
 
     A bare count takes the device of the next item that names one (``8,64xH100``), and
     ``8..64xH100`` doubles: 8, 16, 32 and 64.
+
+    Args:
+        text: how many of what, several times.
+        field: the flag or key that it stands in, for errors.
+        device: a device that is not in the catalog; every item is then a bare count.
+        gpus_per_node: devices in one host, where not as many as usual.
 
     Raises:
         InputError: as `parse_cluster`, or where a count has no device to take.
@@ -70,11 +90,14 @@ def parse_clusters(text: str, *, field: str = "--gpus") -> tuple[Cluster, ...]:
         problem = f"has more than {_LONGEST_LIST} parts"
         raise InputError(field=field, value=text, problem=problem, accepted=_ACCEPTED_LIST)
     found: list[tuple[Cluster, ...]] = []
-    device = ""
+    entry = device
     for item in reversed(items):  # the device of a bare count stands to its right
         counts, named = _counts_and_device(item.strip(), field=field)
-        device = named or device
-        if not device:
+        if named and device is not None:
+            problem = "names a device, which a device file does already"
+            raise InputError(field=field, value=item.strip(), problem=problem, accepted="a count")
+        entry = find_device(named, field=field) if named else entry
+        if entry is None:
             raise InputError(
                 field=field,
                 value=text.strip(),
@@ -82,8 +105,8 @@ def parse_clusters(text: str, *, field: str = "--gpus") -> tuple[Cluster, ...]:
                 accepted=_ACCEPTED_LIST,
                 hint="a bare count takes the device that comes after it",
             )
-        entry = find_device(device, field=field)
-        found.append(tuple(_cluster(count, entry, None, field=field) for count in counts))
+        each = [_cluster(count, entry, gpus_per_node, field=field) for count in counts]
+        found.append(tuple(each))
     return tuple(cluster for clusters in reversed(found) for cluster in clusters)
 
 

@@ -14,6 +14,8 @@ _MOST_TEXT = 200
 _MOST_DEVICES = 10_000_000
 
 Text = Annotated[str, Field(min_length=1, max_length=_MOST_TEXT)]
+Measured = Annotated[dict[Text, float], Field(max_length=32)]
+"""Constants by name; `tonnage.cluster.measured` knows which there are."""
 Count = Annotated[int, Field(ge=1, le=_MOST_DEVICES)]
 
 
@@ -29,6 +31,7 @@ class LinkFile(_File):
     bandwidth: Text
     latency: Text
     name: Text = "a link of the file"
+    measured: Measured = Field(default_factory=dict)
 
 
 class ClusterFile(_File):
@@ -63,4 +66,7 @@ class DeviceFile(_File):
     gpus_per_node: Count = 8
     network: Text | LinkFile = "100 GbE, an eighth"
     context: Text | None = None
+    measured: Annotated[dict[Text, float | Measured], Field(max_length=32)] = Field(
+        default_factory=dict
+    )
     source: Annotated[str, Field(max_length=1000)] = ""

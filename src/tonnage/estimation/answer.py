@@ -126,6 +126,15 @@ class FlopsPart:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LargestPart:
+    """The largest part of a step: its name, its seconds, and its share of the step."""
+
+    part: str
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class StepPart:
     """Time of a step, in seconds, and what follows from it.
 
@@ -141,6 +150,7 @@ class StepPart:
         mfu_causal: causal attention counted as half.
         hfu_causal: likewise.
         breakdown: seconds by part; they sum to ``seconds``.
+        largest: the largest part.
     """
 
     seconds: float
@@ -154,6 +164,7 @@ class StepPart:
     mfu_causal: float
     hfu_causal: float
     breakdown: dict[str, float]
+    largest: LargestPart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,14 +187,61 @@ class CommunicationPart:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FailuresPart:
+    """What failures make of a run (Daly 2006).
+
+    Attributes:
+        gpu_mtbf_seconds: mean time between failures of one device.
+        job_mtbf_seconds: the same of all of them together.
+        checkpoint_bytes: weights that train, master copies and optimizer states.
+        checkpoint_seconds: to write them.
+        interval_seconds: of work between checkpoints: Daly's, in whole steps.
+        interval_steps: the same in steps.
+        restart_seconds: from a failure until work goes on.
+        expected: failures of the whole run.
+        seconds: of the run with checkpoints, lost work and restarts.
+        days: the same in days.
+        gpu_hours: of all devices.
+        goodput: share of those seconds that goes into steps that count.
+    """
+
+    gpu_mtbf_seconds: float
+    job_mtbf_seconds: float
+    checkpoint_bytes: int
+    checkpoint_seconds: float
+    interval_seconds: float
+    interval_steps: int
+    restart_seconds: float
+    expected: float
+    seconds: float
+    days: float
+    gpu_hours: float
+    goodput: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunPart:
-    """A whole run of many steps."""
+    """A whole run of many steps.
+
+    Attributes:
+        tokens: of the run.
+        steps: of the run.
+        seconds: of all steps, without failures.
+        days: the same in days.
+        gpu_hours: of all devices, without failures.
+        failures: with failures, where they were asked for.
+        price: of a GPU-hour, where it was given.
+        cost: of all GPU-hours, with failures where they were asked for.
+    """
 
     tokens: int
     steps: int
     seconds: float
     days: float
     gpu_hours: float
+    failures: FailuresPart | None = None
+    price: float | None = None
+    cost: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

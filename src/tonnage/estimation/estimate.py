@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tonnage.algebra import Number
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
@@ -14,44 +12,26 @@ from tonnage.estimation.answer import (
     CommunicationPart,
     Estimate,
     FlopsPart,
+    LargestPart,
     MemoryPart,
     ModelPart,
     PeakBytes,
-    RunPart,
     StagePart,
     StepPart,
 )
+from tonnage.estimation.limits import Limits
+from tonnage.estimation.run import failure_notes, run_part
 from tonnage.ledger import StageLedger, parameters, sequence_flops, stage_ledgers
 from tonnage.memory import StageMemory, outside, reserved_by_stage, stage_memory
 from tonnage.memory.outside import RESERVED_SHARE, RESERVED_SHARE_WORST
 from tonnage.memory.uncertain import uncertain
 from tonnage.mesh import Mesh
 from tonnage.plan import Plan, Resolved, Setting, resolve
-from tonnage.quantity import BytesOrFraction
-from tonnage.timing import STATED, Efficiency, StepTime, interval, step_time, sustained_flops
+from tonnage.plan.precision import check_peaks
+from tonnage.timing import Efficiency, StepTime, interval, step_time, sustained_flops
 from tonnage.timing.clocks import Costs
+from tonnage.timing.efficiency import measured
 from tonnage.timing.stage import stage_traffic
-
-SECONDS_PER_DAY = 86_400.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What a run must stay within, and how long it is.
-
-    Attributes:
-        memory_limit: bytes of a device that the run may use; None: all the driver reports.
-        margin: what to keep free, in bytes or as a share of the device.
-        tokens: tokens of the whole run.
-        steps: steps of the whole run.
-        efficiency: shares of peak for the time.
-    """
-
-    memory_limit: int | None = None
-    margin: BytesOrFraction | None = None
-    tokens: int | None = None
-    steps: int | None = None
-    efficiency: Efficiency = STATED
 
 
 def estimate(
@@ -71,6 +51,7 @@ def estimate(
     """
     limits = limits or Limits()
     resolved = resolve(plan, architecture, cluster)
+    check_peaks(resolved.setting.precision, cluster.device)
     ledgers = stage_ledgers(resolved.setting, resolved.stages)
     memory = _memory(resolved, ledgers, cluster, limits)
     flops = _flops(resolved)
@@ -90,9 +71,13 @@ def estimate(
         flops=flops,
         step=step,
         communication=_communication(resolved.setting, ledgers, timed),
-        assumptions=(*resolved.assumptions, *_assumptions(resolved, cluster, limits)),
-        not_modelled=_not_modelled(resolved, memory),
-        run=_run(step, cluster, limits),
+        assumptions=(
+            *resolved.assumptions,
+            *_assumptions(resolved, cluster, limits),
+            *failure_notes(limits.failures),
+        ),
+        not_modelled=_not_modelled(resolved, memory, fails=limits.failures is not None),
+        run=run_part(step, resolved.setting, cluster, limits),
     )
 
 
@@ -236,7 +221,13 @@ def _step(
         mfu_causal=flops.model_per_step_causal / seconds / peak,
         hfu_causal=flops.hardware_per_step_causal / seconds / peak,
         breakdown={part: float(value) for part, value in timed.parts.items()},
+        largest=_largest(timed),
     )
+
+
+def _largest(timed: StepTime) -> LargestPart:
+    part, size = max(timed.parts.items(), key=lambda item: float(item[1]))
+    return LargestPart(part=part, seconds=float(size), share=float(size / timed.seconds))
 
 
 def _communication(
@@ -262,33 +253,16 @@ def _communication(
     )
 
 
-def _run(step: StepPart, cluster: Cluster, limits: Limits) -> RunPart | None:
-    if limits.tokens is None and limits.steps is None:
-        return None
-    if limits.tokens is not None and limits.steps is not None:
-        raise InputError(
-            field="steps",
-            value=limits.steps,
-            problem="is given beside tokens",
-            accepted="one of the two",
-        )
-    steps = limits.steps or -(-(limits.tokens or 0) // step.tokens_per_step)
-    seconds = steps * step.seconds
-    return RunPart(
-        tokens=limits.tokens or steps * step.tokens_per_step,
-        steps=steps,
-        seconds=seconds,
-        days=seconds / SECONDS_PER_DAY,
-        gpu_hours=seconds * cluster.gpus / 3600.0,
-    )
-
-
 def _rate_note(setting: Setting, cluster: Cluster, efficiency: Efficiency) -> str:
     """What products are taken to sustain, and why."""
     name = setting.precision.matmul
     rate = sustained_flops(cluster.device, name, efficiency)
     share = rate / cluster.device.peak_flops(name)
-    why = "as asked for" if efficiency.compute else "its ceiling or its power limit"
+    why = "its ceiling or its power limit"
+    if efficiency.compute:
+        why = "as asked for"
+    elif measured(cluster.device, name, "product_share") is not None:
+        why = "as measured on this device"
     return f"products sustain {share:.0%} of dense {name} peak inside a step: {why}"
 
 
@@ -334,13 +308,10 @@ def _in_bounds(memory: MemoryPart) -> list[str]:
     ]
 
 
-def _not_modelled(resolved: Resolved, memory: MemoryPart) -> tuple[str, ...]:
+def _not_modelled(resolved: Resolved, memory: MemoryPart, *, fails: bool) -> tuple[str, ...]:
     architecture = resolved.setting.architecture
-    missing = [
-        "the data loader, logging and checkpoints",
-        "fragmentation by replay of the allocations",
-        "stragglers and failures",
-    ]
+    missing = ["the data loader and logging", "fragmentation by replay of the allocations"]
+    missing += ["stragglers"] if fails else ["checkpoints", "stragglers and failures"]
     missing += _in_bounds(memory)
     missing += [text for name, text in _TIME_ONLY.items() if getattr(resolved.plan, name)]
     plan = resolved.setting.plan

@@ -75,10 +75,6 @@ class Draft:
         """Say what the file leaves to the person: ``model``, ``vocab`` or fields of a plan."""
         self._lacks.extend(name for name in names if name not in self._lacks)
 
-    def found(self, name: str) -> None:
-        """Take back that the file lacks something."""
-        self._lacks = [lack for lack in self._lacks if lack != name]
-
     def finish(self) -> Launch:
         """The launch, without what is not modelled."""
         for field in list(self._origins):
@@ -89,6 +85,7 @@ class Draft:
             self.plan["habits"] = tuple(self._habits.items())
         if self.architecture is None and self.model is None:
             self.lack("model")
+        account = self.fields.account()
         return Launch(
             kind=self.kind,
             model=self.model,
@@ -101,7 +98,9 @@ class Draft:
             notes=tuple(self.fields.notes),
             lacks=tuple(self._lacks),
             shrinks=self.shrinks,
-            **self.fields.account(),
+            used=account["used"],
+            ignored=account["ignored"],
+            not_understood=account["not_understood"],
         )
 
     def _take_out(self, field: str, why: str) -> None:

@@ -79,7 +79,6 @@ _KINDS: tuple[Kind, ...] = (
     _kind("torchtitan", "torchtitan: TOML"),
     _kind("gpt-neox", "GPT-NeoX: YAML"),
     _kind("llm-foundry", "LLM Foundry: YAML"),
-    _kind("nemo", "NeMo and Megatron-Bridge: YAML, overrides, Python recipes"),
     _kind("torchtune", "torchtune: YAML"),
     _kind("axolotl", "axolotl: YAML", joins=True),
     _kind("llama-factory", "LLaMA-Factory: YAML or JSON", joins=True),
@@ -88,6 +87,9 @@ _KINDS: tuple[Kind, ...] = (
     _kind("ms-swift", "ms-swift: YAML or JSON", joins=True),
     _kind("litgpt", "LitGPT: YAML"),
     _kind("trl", "TRL: YAML or JSON", joins=True),
+    _kind("nemo-automodel", "NeMo AutoModel: YAML"),
+    _kind("nemo", "NeMo and Megatron-Bridge: YAML, overrides, Python recipes"),
+    _kind("command", "scripts and commands that start a Hugging Face trainer", joins=True),
     _kind("transformers", "the Hugging Face Trainer: YAML or JSON", joins=True),
 )
 """In the order in which they are tried: the most telling first."""

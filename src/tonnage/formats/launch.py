@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tonnage.arch import Architecture
 from tonnage.errors import InputError
+from tonnage.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,8 @@ class Launch:
         lacks: what the tool needs, the file does not say and no default fills: ``model``,
             ``vocab`` (that of the architecture is then a stand-in), or fields of a plan.
         shrinks: the tool lowers the micro-batch where a rank's share of the global batch is less.
+        by_width: habits that are so many times the square of the model's hidden size
+            (DeepSpeed's ``"auto"``).
     """
 
     kind: str
@@ -45,7 +49,21 @@ class Launch:
     not_understood: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
+    by_width: Mapping[str, int] = field(default_factory=dict)
     shrinks: bool = False
+
+    def sized(self, plan: Plan, architecture: Architecture) -> Plan:
+        """The plan with the habits that depend on the model's width, where it has none.
+
+        Args:
+            plan: of this launch.
+            architecture: what is trained.
+        """
+        given = dict(plan.habits)
+        more = {name: str(n * architecture.hidden**2) for name, n in self.by_width.items()}
+        if not set(more) - set(given):
+            return plan
+        return dataclasses.replace(plan, habits=tuple(sorted({**more, **given}.items())))
 
     def require(self, given: Collection[str]) -> None:
         """Insist that what the file lacks is given beside it.

@@ -11,8 +11,13 @@ MODULES = {
     "mlp": "mlp",
     "moe": "moe",
     "layernorm": "layernorm",
-    "moe_act": "activation",
+    "moe_act": "moe_act",
+    "mla_up_proj": "mla_up_proj",
 }
+
+EXCHANGES = {"p2p": "p2p", "a2a": "a2a", "allgather": "allgather", "all_gather": "allgather"}
+"""``--cp-comm-type``; combinations of them are not modelled."""
+
 """``--recompute-modules`` that a plan has a name for; the others are not modelled."""
 
 SHARDING = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
@@ -42,6 +47,22 @@ def read_parallel(draft: Draft, names: Names) -> None:
     layout = names.word("pipeline-model-parallel-layout")
     draft.put("pipeline_layout", layout, *names("pipeline-model-parallel-layout"))
     _read_chunks(draft, names, layout)
+    group = "microbatch-group-size-per-virtual-pipeline-stage"
+    if draft.plan.get("vpp", 1) > 1:
+        draft.whole("vpp_group", *names(group, "microbatch-group-size-per-vp-stage"))
+    _read_context(draft, names)
+
+
+def _read_context(draft: Draft, names: Names) -> None:
+    """How context-parallel ranks share keys and values."""
+    written = names.fields.take(*names("cp-comm-type"))
+    word = str(written[0] if isinstance(written, list) and written else written or "")
+    if draft.plan.get("cp", 1) == 1 or not word:
+        return
+    if word in EXCHANGES:
+        draft.put("cp_comm", EXCHANGES[word], *names("cp-comm-type"))
+    else:
+        names.fields.leave(names("cp-comm-type")[0], "is not modelled")
 
 
 def _read_chunks(draft: Draft, names: Names, layout: str | None) -> None:
@@ -180,6 +201,10 @@ def read_kernels(draft: Draft, names: Names, *, fused: bool) -> None:
     if names.on("gradient-accumulation-fusion", "no-gradient-accumulation-fusion") is False:
         draft.habit("placeholder_gradients", False)
     draft.flag("tp_comm_overlap", *names("tp-comm-overlap", "ub-tp-comm-overlap"))
+    draft.flag("fp8_param_gather", *names("fp8-param-gather"))
+    if names.flag("defer-embedding-wgrad-compute"):
+        limit = names.whole("wgrad-deferral-limit") or 0
+        draft.put("wgrad_deferral_limit", limit, *names("defer-embedding-wgrad-compute"))
     graphs = names.flag("enable-cuda-graph", "external-cuda-graph")
     kind = names.word("cuda-graph-impl")
     if graphs or (kind and kind != "none"):

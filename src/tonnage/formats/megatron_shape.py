@@ -31,6 +31,10 @@ _OTHER_MODELS = (
     ("retro-add-retriever", "a retriever"),
     ("img-h", "images"),
     ("vision-model-type", "images"),
+    ("language-model-type", "images"),
+    ("disable-vision-class-token", "images"),
+    ("freeze-LM", "images"),
+    ("freeze-ViT", "images"),
     ("hybrid-attention-ratio", "a hybrid of Mamba and attention"),
     ("is-hybrid-model", "a hybrid of Mamba and attention"),
 )

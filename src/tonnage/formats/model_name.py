@@ -19,8 +19,29 @@ _MARKS = frozenset(
     """.split()
 )
 _DATE = re.compile(r"[0-9]{4}")
-_SAME = {"llama-3.3-70b": "llama-3.1-70b"}
-"""Models that were trained anew in an older one's shape (their config.json are the same)."""
+_SAME = {
+    "llama-3-70b": "llama-3.1-70b",
+    "llama-3.3-70b": "llama-3.1-70b",
+    "deepseek-r1-distill-llama-8b": "llama-3.1-8b",
+    "deepseek-r1-distill-llama-70b": "llama-3.1-70b",
+    "vicuna-7b-v1.5": "llama-2-7b",
+    "vicuna-13b-v1.5": "llama-2-13b",
+    **{f"qwen2-{size}": f"qwen2.5-{size}" for size in ("0.5b", "1.5b", "7b", "72b")},
+    **{
+        f"qwen2.5-coder-{size}": f"qwen2.5-{size}"
+        for size in ("0.5b", "1.5b", "3b", "7b", "14b", "32b")
+    },
+    **{f"qwen2.5-math-{size}": f"qwen2.5-{size}" for size in ("1.5b", "7b", "72b")},
+    **{f"deepseek-r1-distill-qwen-{size}": f"qwen2.5-{size}" for size in ("7b", "14b", "32b")},
+    "qwq-32b": "qwen2.5-32b",
+    "phi-3-mini-128k": "phi-3-mini",
+    "phi-3.5-mini": "phi-3-mini",
+    "zephyr-7b-beta": "mistral-7b",
+    "codegemma-7b": "gemma-7b",
+    "codegemma-2b": "gemma-2b",
+}
+"""Models that were trained anew in an older one's shape: their config.json agree in every key
+that decides the size of a weight (context and rotary base may differ)."""
 
 
 def catalog_name(model: str) -> str | None:

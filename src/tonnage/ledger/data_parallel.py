@@ -5,8 +5,8 @@ from __future__ import annotations
 from tonnage.algebra import Number, total
 from tonnage.dtype import dtype
 from tonnage.ledger.model import StageLedger
-from tonnage.ledger.operation import Collective
-from tonnage.ledger.piece import trained_numel, weight_sums, whole_numel
+from tonnage.ledger.operation import Collective, Weight
+from tonnage.ledger.piece import Pieces, Size, trained_numel, weight_sums
 from tonnage.plan import Setting
 
 AXES = {"dense": "dp_cp", "expert": "edp"}
@@ -23,7 +23,8 @@ def data_parallel_collectives(
       same bytes as an all-reduce (arXiv 1910.02054, section 7.2.1).
     * ZeRO 2: the gradients leave in every micro-batch.
     * ZeRO 3: parameters are gathered in every forward and again in every backward: with
-      one micro-batch 1.5 times the bytes (section 7.2.2).
+      one micro-batch 1.5 times the bytes (section 7.2.2). The root unit of FSDP, if there is
+      one, is not resharded in between.
 
     Some stacks all-reduce at ZeRO 1 as well, and each rank uses its share
     (`Runtime.sharded_reduce`).
@@ -32,17 +33,16 @@ def data_parallel_collectives(
     """
     exchanges: list[tuple[Collective, Number]] = []
     for group, axis in AXES.items():
-        trained = _numel(setting, ledger, group, trains=True)
+        trained = _sum(setting, ledger.pieces(), group, trained_numel)
         gradient = dtype(setting.precision.reduction).storage(trained)
-        # Stage 3 moves what the products read, the others what is stored.
-        moved = setting.precision.compute if setting.zero >= 2 else setting.precision.weights
-        gathered = _gathered(setting, ledger, group, moved)
-        exchanges.extend(_exchange(setting, axis, gradient, gathered))
+        gathered = _sum(setting, ledger.pieces(), group, _gathered)
+        again = gathered - _sum(setting, _stays_whole(setting, ledger), group, _gathered)
+        exchanges.extend(_exchange(setting, axis, gradient, gathered, again))
     return tuple(exchanges)
 
 
 def _exchange(
-    setting: Setting, axis: str, gradient: Number, gathered: Number
+    setting: Setting, axis: str, gradient: Number, gathered: Number, again: Number
 ) -> list[tuple[Collective, Number]]:
     def one(kind: str, size: Number, phase: str, times: Number) -> tuple[Collective, Number]:
         return Collective(kind=kind, axis=axis, bytes=size, phase=phase), times  # type: ignore[arg-type]
@@ -55,31 +55,37 @@ def _exchange(
     exchanges = [one(kind, gradient, "backward", reductions)]
     if setting.zero == 3:
         exchanges.append(one("all_gather", gathered, "forward", setting.grad_acc))
-        exchanges.append(one("all_gather", gathered, "backward", setting.grad_acc))
+        exchanges.append(one("all_gather", again, "backward", setting.grad_acc))
     else:
         exchanges.append(one("all_gather", gathered, "forward", 1))
     return exchanges
 
 
-def _gathered(setting: Setting, ledger: StageLedger, group: str, moved: str) -> Number:
-    """Bytes of the parameters that are gathered: at stage 3 those that do not train as well."""
-    narrow = setting.precision.quantized if setting.plan.fp8_param_gather else None
-    if narrow is None:
-        every = _numel(setting, ledger, group, trains=setting.zero < 3)
-        return dtype(moved).storage(every)
-    size: Number = 0
-    for weight, times in ledger.weights():
-        if weight.group == group and (weight.trains or setting.zero == 3):
-            one = dtype(narrow if weight.narrow else moved)
-            size = size + times * one.storage(weight.numel)
-    return size
+def _stays_whole(setting: Setting, ledger: StageLedger) -> Pieces:
+    """The root unit, which backward finds whole (`Runtime.root_unit`)."""
+    if not setting.runtime.root_unit:
+        return []
+    return [(end, 1) for end in (ledger.embedding, ledger.head) if end]
 
 
-def _numel(setting: Setting, ledger: StageLedger, group: str, *, trains: bool) -> Number:
-    size = trained_numel if trains else whole_numel
+def _sum(setting: Setting, pieces: Pieces, group: str, size: Size) -> Number:
+    """A size summed over the weights of a group."""
     return total(
-        times * numel
-        for piece, times in ledger.pieces()
-        for (owner, _), numel in weight_sums(setting, piece, size).items()
+        times * one
+        for piece, times in pieces
+        for (owner, _), one in weight_sums(setting, piece, size).items()
         if owner == group
     )
+
+
+def _gathered(setting: Setting, weight: Weight) -> Number:
+    """Bytes of one parameter that is gathered: at stage 3 those that do not train as well.
+
+    Stage 3 moves what the products read, the others what is stored.
+    """
+    if not weight.trains and setting.zero < 3:
+        return 0
+    recipe = setting.precision
+    moved = recipe.compute if setting.zero >= 2 else recipe.weights
+    narrow = recipe.quantized if setting.plan.fp8_param_gather and weight.narrow else None
+    return dtype(narrow or moved).storage(weight.numel)

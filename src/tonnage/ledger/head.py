@@ -45,10 +45,11 @@ def head(setting: Setting, *, owns_tied_table: bool = False) -> Operations:
         done, read = linear(setting, narrow, rows)
         operations.extend(done)
     entry, full = gather(setting, read, width)
-    product = _product(setting, read, full, width, owns_tied_table)
+    kept = read if setting.runtime.regathers else full
+    product = _product(setting, kept, full, width, owns_tied_table)
     beside: Operations = ()
     if adapted(setting, "lm_head"):
-        beside = _adapter(setting, read, full, width)
+        beside = _adapter(setting, kept, full, width)
     return (*operations, *entry, product, *beside, *_softcap(setting))
 
 

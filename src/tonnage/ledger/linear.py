@@ -93,7 +93,9 @@ def linear(setting: Setting, spec: Linear, rows: Rows) -> tuple[Operations, Tens
         group=rows.group,
         trains=not frozen,
     )
-    kept = rows.kept if setting.runtime.regathers else rows.read
+    # What is not split is not gathered.
+    own = setting.runtime.regathers or spec.split == "none"
+    kept = rows.kept if own else rows.read
     output = Tensor(name=spec.name, elements=rows.tokens * wide_out, format=setting.format)
     flops = 2 * flops_of(rows.tokens) * wide_in * wide_out
     product = Operation(

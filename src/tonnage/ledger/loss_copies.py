@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, ceil_div, minimum, next_power_of_two
+from tonnage.algebra import Number, ceil_div, minimum, next_power_of_two, where
 from tonnage.dtype import dtype
 from tonnage.ledger.embedding import saved_module
 from tonnage.ledger.head import logits
@@ -25,7 +25,7 @@ class Copies:
             allocator's reserve, not of what is allocated.
     """
 
-    loss: float
+    loss: Number
     head: float
     stranded: float = 0
 
@@ -36,6 +36,8 @@ def loss_bytes(setting: Setting) -> Number:
     Bytes for each logit by rule, e being the bytes of an activation:
 
     * ``eager``: fp32 logits, log-softmax and gradient: 12 (PyTorch; transformers 5, or to 4.45).
+      DTensor over a split vocabulary: the log-softmax, its exponential, the targets' share of
+      the gradient and the sum: 16 (``torch/distributed/tensor/parallel/loss.py``).
     * ``eager-held``: the caller still refers to the 16-bit logits: e + 12 (transformers
       4.46-4.48).
     * ``upcast-in-place``: fp32 logits and their shifted copy, which the gradient overwrites: 8
@@ -103,8 +105,9 @@ def copies(setting: Setting) -> Copies:
     autocast = setting.runtime.autocast
     wide, outputs = (4, e + 4) if autocast else (e, e)
     gone = 0 if autocast else e
+    split = False if setting.runtime.regathers else setting.tp > 1
     return {
-        "eager": Copies(loss=12, head=4 + e, stranded=e if e < 4 else 0),
+        "eager": Copies(loss=where(split, 16, 12), head=4 + e, stranded=e if e < 4 else 0),
         "eager-held": Copies(loss=12 + e, head=4 + 2 * e),
         "upcast-in-place": Copies(loss=8, head=4 + e, stranded=e if e < 4 else 0),
         "upcast-in-place-held": Copies(loss=8 + e, head=4 + 2 * e),

@@ -31,7 +31,7 @@ def mlp(
         The operations, and the branch ``[shard_tokens, hidden]`` before its residual sum.
     """
     hidden = setting.architecture.hidden
-    entry, full = gather(setting, normed, hidden)
+    entry, full = gather(setting, normed, hidden, modules=(module,))
     rows = Rows(read=full, kept=normed, tokens=setting.tokens, degree=setting.tp)
     body, partial = feed_forward(setting, spec, rows, name=name, module=module)
     leave, branch = scatter(setting, partial, hidden)

@@ -42,7 +42,8 @@ class StageLedger:
         counts = self.stage.kinds()
         held = [(operations, counts[layer]) for layer, operations in self.layers.items()]
         further = self.predictors
-        held += [(further.operations, further.depth)] if further.depth else []
+        if further.depth:
+            held.append((further.operations, further.depth))
         ends = (self.embedding, self.head, self.vision, further.table)
         return held + [(end, 1) for end in ends if end]
 
@@ -53,34 +54,39 @@ class StageLedger:
 
 def stage_ledgers(setting: Setting, stages: tuple[Stage, ...]) -> tuple[StageLedger, ...]:
     """The ledger of every stage; layers of a kind are written once and shared."""
-    kinds = {
-        layer: with_frozen(setting, layer_operations(setting, layer), inside=True)
-        for layer in setting.architecture.kinds()
-    }
+    kinds = {layer: layer_piece(setting, layer) for layer in setting.architecture.kinds()}
     apart = len(stages) > 1
     return tuple(
         StageLedger(
             stage=stage,
             layers={layer: kinds[layer] for layer in stage.kinds()},
-            embedding=_embedding(setting) if stage.embedding else (),
-            head=_head(setting, owns_tied_table=apart) if stage.head else (),
-            vision=_vision(setting) if stage.embedding else (),
+            embedding=embedding_piece(setting) if stage.embedding else (),
+            head=head_piece(setting, owns_tied_table=apart) if stage.head else (),
+            vision=vision_piece(setting) if stage.embedding else (),
             predictors=predictors(setting, apart=apart) if stage.head else NO_PREDICTORS,
         )
         for stage in stages
     )
 
 
-def _embedding(setting: Setting) -> Operations:
+def layer_piece(setting: Setting, layer: Layer) -> Operations:
+    """One kind of layer, its frozen parts marked."""
+    return with_frozen(setting, layer_operations(setting, layer), inside=True)
+
+
+def embedding_piece(setting: Setting) -> Operations:
+    """What comes before the first layer, its frozen parts marked."""
     return with_frozen(setting, embedding(setting)[0], inside=True)
 
 
-def _head(setting: Setting, *, owns_tied_table: bool) -> Operations:
+def head_piece(setting: Setting, *, owns_tied_table: bool) -> Operations:
+    """What comes after the last layer, its frozen parts marked."""
     found = head(setting, owns_tied_table=owns_tied_table)
     return with_frozen(setting, found, inside=False)
 
 
-def _vision(setting: Setting) -> Operations:
+def vision_piece(setting: Setting) -> Operations:
+    """The image encoder, its frozen parts marked; empty where there is none."""
     tower = setting.architecture.vision
     return with_frozen(setting, vision(setting, tower), inside=False) if tower else ()
 

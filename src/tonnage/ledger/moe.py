@@ -144,7 +144,7 @@ def _router(setting: Setting, spec: MoE, normed: Tensor) -> Operations:
     rows = Rows(read=normed, kept=kept, tokens=tokens, degree=1)
     scored, logits = linear(setting, gate, rows)
     if wide:
-        scored = tuple(_in_fp32(operation) for operation in scored)
+        scored = tuple(_in_fp32(setting, operation) for operation in scored)
     scores = tokens * spec.experts
     saves: tuple[Tensor, ...]
     if setting.runtime.routing == "map":
@@ -192,9 +192,14 @@ def _indexed(setting: Setting, spec: MoE, scores_format: str) -> tuple[Tensor, .
     )
 
 
-def _in_fp32(operation: Operation) -> Operation:
+def _in_fp32(setting: Setting, operation: Operation) -> Operation:
+    """A product in fp32, whose weight is widened again where an engine hands it out narrow."""
     weights = tuple(dataclasses.replace(weight, format="fp32") for weight in operation.weights)
-    return dataclasses.replace(operation, weights=weights)
+    saves = operation.saves
+    if setting.gathers and setting.precision.compute != "fp32" and weights:
+        elements = weights[0].numel
+        saves = (*saves, Tensor(name="moe.router.weight_fp32", elements=elements, format="fp32"))
+    return dataclasses.replace(operation, weights=weights, saves=saves)
 
 
 def _add_shared(

@@ -64,8 +64,9 @@ def predictors(setting: Setting, *, apart: bool) -> Predictors:
 
 
 def _table(setting: Setting) -> Operations:
-    weight = dataclasses.replace(token_table(setting), name="mtp.embedding")
-    return (Operation(name="mtp.table", kind="elementwise", weights=(weight,)),)
+    """The embedding, as an operation that owns it and does nothing more."""
+    table = dataclasses.replace(token_table(setting), name="mtp.embedding")
+    return (Operation(name="mtp.embedding", kind="elementwise", weights=(table,)),)
 
 
 def _stream(setting: Setting, name: str, width: Number) -> Tensor:

@@ -9,8 +9,8 @@ once (`tonnage.search.table`), and everything else of an estimate is sums over p
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from tonnage.algebra import Number, largest, total
 from tonnage.ledger.operation import Operation, Operations, Weight, weights_of
@@ -20,6 +20,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Rule = Callable[Concatenate[Setting, Operations, P], R]
 Size = Callable[[Setting, Weight], Number]
+Pieces: TypeAlias = Sequence[tuple[Operations, int]]
+"""Pieces of a stage, and how often it holds each."""
 
 
 class Piece(tuple[Operation, ...]):

@@ -20,8 +20,10 @@ def keeps_output(operations: Operations) -> list[bool]:
     products = 0
     kept = []
     for operation in operations:
-        products += operation.kind == "matmul"
-        odd = operation.kind == "matmul" and products % 2 == 1
+        # Unfused attention multiplies batches (``aten.bmm``), which are not on the list.
+        listed = operation.kind == "matmul" and bool(operation.weights)
+        products += listed
+        odd = listed and products % 2 == 1
         sent = any(c.kind in SENT and c.phase == "forward" for c in operation.collectives)
         kept.append(odd or sent or operation.kind == "attention")
     return kept

@@ -1,5 +1,6 @@
 """Bytes over time: states, activations, buffers, and what lies outside the tensors."""
 
+from tonnage.memory.checkpoint import checkpoint_bytes
 from tonnage.memory.outside import Outside, outside, reserved_bytes
 from tonnage.memory.peak import CATEGORIES, Instant, StageMemory, stage_memory
 from tonnage.memory.reserved import reserved_by_stage
@@ -9,6 +10,7 @@ __all__ = [
     "Instant",
     "Outside",
     "StageMemory",
+    "checkpoint_bytes",
     "outside",
     "reserved_by_stage",
     "reserved_bytes",

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from tonnage.algebra import Number, total, where
 from tonnage.dtype import dtype
 from tonnage.ledger import Operations, StageLedger, Weight, weights_of
-from tonnage.ledger.piece import largest_weight, sum_of
+from tonnage.ledger.piece import Pieces, largest_weight, sum_of
 from tonnage.memory.gathered import keeps_stage_whole
-from tonnage.memory.states import Pieces, copies, gradients
+from tonnage.memory.states import copies, gradients
 from tonnage.plan import Setting
 
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from tonnage.algebra import Number, ceil_div, total
 from tonnage.dtype import dtype
-from tonnage.ledger import Operations, StageLedger, Weight
+from tonnage.ledger import StageLedger, Weight
 from tonnage.ledger.optimizer import state_bytes
-from tonnage.ledger.piece import Size, sum_of, weight_sums
+from tonnage.ledger.piece import Pieces, Size, sum_of, weight_sums
 from tonnage.ledger.quantized import stored
 from tonnage.plan import Setting
-
-Pieces: TypeAlias = Sequence[tuple[Operations, int]]
-"""Pieces of a stage, and how often it holds each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +34,11 @@ def states(setting: Setting, ledger: StageLedger) -> States:
         return States(parameters=0, master_weights=0, gradients=0, optimizer_states=0)
     pieces = ledger.pieces()
     beside = total(count * sum_of(setting, piece, _beside) for piece, count in pieces)
+    stored = sharded(setting, pieces, parameter_bytes, setting.gathers)
     master = sharded(setting, pieces, master_bytes, setting.zero >= 1)
     moments = sharded(setting, pieces, state_bytes, setting.zero >= 1)
     return States(
-        parameters=beside
-        + sharded(setting, pieces, parameter_bytes, setting.gathers)
-        + reference_bytes(setting, pieces),
+        parameters=beside + stored + reference_bytes(setting, pieces),
         master_weights=device_share(setting, master),
         gradients=gradients(setting, pieces),
         optimizer_states=device_share(setting, moments),

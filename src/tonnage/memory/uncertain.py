@@ -8,7 +8,6 @@ from tonnage.algebra import Number, largest, total
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger, Weight
 from tonnage.ledger.layer import layer_input
-from tonnage.ledger.piece import largest_weight
 from tonnage.memory.activations import backward_transients
 from tonnage.memory.host import staged_activations
 from tonnage.memory.peak import live_inside, per_layer
@@ -79,27 +78,22 @@ def _orthogonal(setting: Setting, ledger: StageLedger) -> Uncertain:
 
     A step has the matrix, its Gram matrix and the square of that in 16 bits (arXiv 2502.16982).
     """
-    pieces = ledger.pieces()
-    matrix = largest(largest_weight(setting, piece, _matrix_bytes) for piece, _ in pieces)
+    hidden = [w for w, _ in ledger.weights() if _is_hidden_matrix(w)]
+    steps = largest(3 * dtype("bf16").storage(w.numel) for w in hidden)
     return Uncertain(
         name="Muon: the temporaries of its orthogonalisation, and how its states are sharded",
         below=0,
-        above=3 * matrix + sharded(setting, pieces, _second_bytes, setting.zero >= 1),
+        above=steps + sharded(setting, ledger.pieces(), _second_moment, setting.zero >= 1),
     )
 
 
-def _hidden_matrix(weight: Weight) -> bool:
+def _is_hidden_matrix(weight: Weight) -> bool:
     return weight.trains and len(weight.shape) == 2 and not weight.embedding
 
 
-def _matrix_bytes(_: Setting, weight: Weight) -> Number:
-    """One matrix in the format of its orthogonalisation."""
-    return dtype("bf16").storage(weight.numel) if _hidden_matrix(weight) else 0
-
-
-def _second_bytes(setting: Setting, weight: Weight) -> Number:
-    """A second moment of a matrix."""
-    return dtype(setting.precision.moments).storage(weight.numel) if _hidden_matrix(weight) else 0
+def _second_moment(setting: Setting, weight: Weight) -> Number:
+    each = dtype(setting.precision.moments)
+    return each.storage(weight.numel) if _is_hidden_matrix(weight) else 0
 
 
 def _unmeasured(setting: Setting, ledger: StageLedger) -> Uncertain:

@@ -48,6 +48,7 @@ def _check_stack(plan: Plan, architecture: Architecture, runtime: Runtime) -> No
     _check_runtime(plan, runtime)
     check_predictors(plan, architecture, runtime)
     _check_offload(plan, runtime)
+    check_predictors(plan, architecture, runtime)
 
 
 def _check_shape(plan: Plan, architecture: Architecture) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tonnage.cluster import Device
 from tonnage.dtype import dtype
 from tonnage.errors import InputError
 
@@ -181,6 +182,31 @@ def precision(name: str, field: str = "precision") -> Precision:
             problem="is not a precision recipe",
             accepted=", ".join(PRECISIONS),
         ) from None
+
+
+def check_peaks(recipe: Precision, device: Device) -> None:
+    """Check that a device has a peak for the products of a recipe.
+
+    Raises:
+        InputError: it has none, with the recipes that it has one for.
+    """
+    missing = _without_peak(recipe, device)
+    if not missing:
+        return
+    possible = [each.name for each in PRECISIONS.values() if not _without_peak(each, device)]
+    raise InputError(
+        field="precision",
+        value=recipe.name,
+        problem=f"needs a {missing} peak, and none is published for {device.name}",
+        accepted=", ".join(possible),
+        hint="" if possible else "a device file can give one",
+    )
+
+
+def _without_peak(recipe: Precision, device: Device) -> str:
+    """The first format of a recipe's products that a device has no peak for; empty: none."""
+    formats = (dtype(recipe.compute).peak, dtype(recipe.matmul).peak)
+    return next((name for name in formats if name not in device.peak), "")
 
 
 def bytes_per_parameter(recipe: Precision, moments: int = 2) -> float:

@@ -10,6 +10,7 @@ from tonnage.cluster import Cluster
 from tonnage.dtype import dtype
 from tonnage.errors import InputError
 from tonnage.plan.check import check_degrees, check_setting
+from tonnage.plan.idle import check_idle
 from tonnage.plan.layout import Stage, stages
 from tonnage.plan.optimizer import optimizer
 from tonnage.plan.plan import Plan
@@ -51,6 +52,7 @@ def resolve(plan: Plan, architecture: Architecture, cluster: Cluster) -> Resolve
         NotModelledError: the plan asks for something that is not accounted for.
     """
     check_values(plan)
+    check_idle(plan, architecture)
     notes: list[str] = []
     profile = _runtime(plan, notes)
     filled = _fill_choices(plan, profile, architecture, cluster, notes)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from tonnage.algebra import Number, total
 from tonnage.ledger import Operation, Operations, StageLedger, saved_tensors, stage_ledgers
-from tonnage.ledger.flops import run_again
+from tonnage.ledger.flops import layers_recomputed, run_again
 from tonnage.ledger.head import loss_keeps
+from tonnage.ledger.layer import recomputed_flops
 from tonnage.ledger.operation import union_bytes
 from tonnage.ledger.shared import shared_tensors
 from tonnage.memory import stage_memory
@@ -18,6 +20,7 @@ from tonnage.memory.states import states
 from tonnage.plan import Setting
 from tonnage.pytorch.dryrun import DryRun
 from tonnage.pytorch.trace import Allocation, Trace
+from tonnage.timing.traffic import data_parallel_traffic, layer_traffic
 
 RANDOM_STATE = frozenset({"uint64", "int64"})
 """Formats of what attention kernels keep of the random generator: 16 or 24 bytes a layer."""
@@ -60,15 +63,18 @@ def compare(run: DryRun) -> tuple[Comparison, ...]:
         ("saved activations", kept // int(setting.grad_acc), _saved(setting, ledger)),
     )
     peak = int(stage_memory(setting, ledger).allocated)
+    near = (_bytes("peak", trace.peak.bytes, peak), *_sent(run, ledger))
     return (
         *(_bytes(name, recorded, said) for name, recorded, said in sizes),
         *_flops(run),
-        dataclasses.replace(_bytes("peak", trace.peak.bytes, peak), exact=False),
+        *(dataclasses.replace(row, exact=False) for row in near),
     )
 
 
 def saved_by_layer(run: DryRun) -> tuple[tuple[Comparison, ...], Comparison]:
-    """Saved activations layer by layer, and of all that is no layer; without recomputation.
+    """Saved activations of a micro-batch by layer, and of all that is no layer.
+
+    Without recomputation.
 
     A tensor belongs to the first layer that keeps it. Rotary tables are made outside the
     layers, and stand with what is no layer.
@@ -80,10 +86,30 @@ def saved_by_layer(run: DryRun) -> tuple[tuple[Comparison, ...], Comparison]:
     for allocation in run.trace.saved():
         place = _layer_of(allocation)
         found[len(layers) if place is None else place] += _kept_bytes(allocation)
+    found = [size // int(setting.grad_acc) for size in found]
     said = [union_bytes(saved_tensors(ledger.layers[layer])) for layer in layers]
     pairs = enumerate(zip(found, said, strict=False))
     inside = tuple(_bytes(f"layer {place}", one, other) for place, (one, other) in pairs)
     return inside, _bytes("outside the layers", found[-1], _outside(setting, ledger))
+
+
+def _sent(run: DryRun, ledger: StageLedger) -> list[Comparison]:
+    """Full tensors of a step's collectives, by kind; groups of one send nothing."""
+    setting = run.resolved.setting
+    batches, again = int(setting.grad_acc), setting.plan.recompute == "full"
+    traffic = list(data_parallel_traffic(setting, ledger))
+    for operations in (ledger.embedding, ledger.head):
+        traffic += layer_traffic(setting, operations, batches, rebuilt=False)
+    for layer, count in ledger.stage.kinds().items():
+        traffic += layer_traffic(setting, ledger.layers[layer], count * batches, rebuilt=again)
+    found, said = Counter[str](), Counter[str]()
+    for call in run.trace.collectives:
+        if call.group > 1:
+            found[call.kind] += call.bytes
+    for item in traffic:
+        if int(item.axis.size) > 1:
+            said[str(item.collective.kind)] += int(item.count * item.collective.bytes)
+    return [_bytes(f"sent by {kind}", found[kind], said[kind]) for kind in sorted(found | said)]
 
 
 def _bytes(name: str, recorded: int, said: Number) -> Comparison:
@@ -127,9 +153,9 @@ def _flops(run: DryRun) -> tuple[Comparison, ...]:
     ends = (*ledger.embedding, *ledger.head)
     forward = layers(_forward) + _forward(ends)
     backward = layers(_backward) + _backward(ends)
-    again: Number = 0
-    if setting.plan.recompute == "full":
-        again = layers(lambda operations: _forward(run_again(setting, operations)))
+    again = layers(lambda operations: recomputed_flops(setting, operations))
+    for layer, often in layers_recomputed(setting, run.resolved.stages).items():
+        again = again + often * _forward(run_again(setting, ledger.layers[layer]))
     return tuple(
         Comparison(name=name, unit="FLOPs", dry_run=recorded, ledger=int(said) * times)
         for name, recorded, said in (

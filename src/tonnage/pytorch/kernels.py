@@ -29,17 +29,24 @@ def cuda_attention(
     dropout: float = 0.0,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention with the kernel that a GPU would take, in the signature of transformers.
-
-    Flash attention where keys and values are equally wide; else the memory-efficient
-    kernel, which takes both widths (latent attention). Autocast casts what attention reads,
-    as it does for PyTorch's own attention function.
-    """
+    """Attention with the kernel that a GPU would take, in the signature of transformers."""
     del attention_mask
+    causal = bool(getattr(module, "is_causal", True))
+    return flash_or_efficient(query, key, value, dropout, causal=causal).contiguous(), None
+
+
+def flash_or_efficient(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, dropout: float, *, causal: bool
+) -> torch.Tensor:
+    """The context ``[batch, seq, heads, width]`` of heads ``[batch, heads, seq, width]``.
+
+    Flash attention where keys and values are equally wide; else the memory-efficient kernel,
+    which takes both widths. Both write the sequence before the heads. Autocast casts what
+    they read, as it does for PyTorch's own attention function.
+    """
     if torch.is_autocast_enabled("cpu"):
         narrow = torch.get_autocast_dtype("cpu")
         query, key, value = (part.to(narrow) for part in (query, key, value))
-    causal = bool(getattr(module, "is_causal", True))
     if key.shape[-1] == value.shape[-1]:
         context = torch.ops.aten._scaled_dot_product_flash_attention(
             query, key, value, dropout, causal
@@ -48,7 +55,7 @@ def cuda_attention(
         context = torch.ops.aten._scaled_dot_product_efficient_attention(
             query, key, value, None, True, dropout, causal
         )[0]
-    return context.transpose(1, 2).contiguous(), None
+    return context.transpose(1, 2)
 
 
 @contextmanager

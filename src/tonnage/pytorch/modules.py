@@ -13,7 +13,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
+from torch.distributed.fsdp import FSDPModule
 from torch.nn.modules import module as hooks
+
+_WRAPPED = "._checkpoint_wrapped_module"
+"""What a checkpoint's wrapper adds to a path."""
 
 
 class ModulePaths:
@@ -61,9 +65,10 @@ class ModulePaths:
 
     def _begin(self, module: torch.nn.Module, _: Any) -> None:
         if module not in self._names:
+            root = _class_name(module)
             for name, child in module.named_modules():
-                path = f"{type(module).__name__}.{name}" if name else type(module).__name__
-                self._names.setdefault(child, path)
+                name = name.replace(_WRAPPED, "")
+                self._names.setdefault(child, f"{root}.{name}" if name else root)
         self._stack.append(self._names[module])
         self._mark()
 
@@ -78,3 +83,9 @@ class ModulePaths:
         number = torch._C._autograd._get_sequence_nr()
         self._starts.append(number)
         self._paths.append(self.current)
+
+
+def _class_name(module: torch.nn.Module) -> str:
+    """The name of its class; ``fully_shard`` puts one of its own before it."""
+    own = type(module)
+    return (own.__mro__[2] if issubclass(own, FSDPModule) else own).__name__

@@ -7,12 +7,14 @@ no new storage. What a kernel allocates inside itself is not seen.
 
 from __future__ import annotations
 
+import dataclasses
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -24,10 +26,10 @@ from torch.utils._python_dispatch import (
     TorchDispatchMode,
     is_traceable_wrapper_subclass_type,
 )
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from tonnage.pytorch.collectives import collective_call
+from tonnage.pytorch.distributed import LENT, distributed_seen_right, lent_by, local_tensor
 from tonnage.pytorch.kernels import product_flops
 from tonnage.pytorch.modules import ModulePaths
 from tonnage.pytorch.trace import Allocation, Category, CollectiveCall, Phase, Trace
@@ -44,9 +46,9 @@ class _Storage:
     operator: str
     module: str
     phase: Phase
-    born: int
     shape: tuple[int, ...]
     format: str
+    born: int = 0
     died: int | None = None
     category: Category | None = None
     saver: str | None = None
@@ -75,6 +77,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         self._clock = 0
         self._storages: list[_Storage] = []
         self._alive: dict[int, _Storage] = {}
+        self._last: dict[int, _Storage] = {}
+        self._paused = False
+        self._making: Category | None = None
         self._watchers: dict[int, Any] = {}
         self._phases: list[tuple[int, Phase]] = []
         self._flops: Counter[tuple[str, Phase]] = Counter()
@@ -115,15 +120,36 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         self.adopt(module.buffers(), "buffer")
         self._adopt_parameters(module.parameters())
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave out what runs inside: work that no device would be given."""
+        before, self._paused = self._paused, True
+        try:
+            yield
+        finally:
+            self._paused = before
+
+    @contextmanager
+    def making(self, category: Category) -> Iterator[None]:
+        """Say what the storages are that are made inside."""
+        before, self._making = self._making, category
+        try:
+            yield
+        finally:
+            self._making = before
+
     def _adopt_parameters(self, parameters: Iterable[torch.Tensor]) -> None:
         for parameter in parameters:
-            self._parameters[id(parameter)] = parameter
-            self.adopt([_local(parameter)], "parameter")
+            local = local_tensor(parameter)
+            known = self._alive.get(_key(local))
+            if known is None or known.category not in LENT:
+                self._parameters[id(parameter)] = parameter
+                self.adopt([local], "parameter")
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator, and note what it allocates, counts and sends."""
         kwargs = kwargs or {}
-        if func in _SKIPPED:
+        if func in _SKIPPED or self._paused:
             return func(*args, **kwargs)
         if any(is_traceable_wrapper_subclass_type(t) for t in types):
             return NotImplemented  # the operators inside come by on their own
@@ -134,15 +160,29 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         module = self._module(phase)
         self._note_inputs(args, kwargs)
         result = func(*args, **kwargs)
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, torch.Tensor) and _has_storage(leaf):
+        for leaf in _tensors((result,)):
+            if _has_storage(leaf):
                 self._note_tensor(leaf, str(func), module=module, phase=phase)
+        for leaf, category in lent_by(func, args, kwargs):
+            self.adopt([leaf], category)
         self._count(func, args, kwargs, result, module, phase)
         return result
 
+    def resized(self, storage: torch.UntypedStorage) -> None:
+        """A storage that is known has another size now: it was given back, or brought back."""
+        key = int(storage._cdata)
+        known = self._last.get(key)
+        if known is None:
+            return
+        if key in self._alive:
+            self._end(key)
+        if storage.nbytes():
+            self._begin(key, dataclasses.replace(known, bytes=int(storage.nbytes()), died=None))
+
     def saved(self, tensor: torch.Tensor) -> torch.Tensor:
         """Autograd keeps a tensor: note for whom, unless another module keeps it already."""
-        storage = self._alive.get(_key(tensor)) if _has_storage(tensor) else None
+        own = local_tensor(tensor)
+        storage = self._alive.get(_key(own)) if _has_storage(own) else None
         if storage is not None and storage.saver is None:
             storage.saver = self.modules.current
         return tensor
@@ -161,7 +201,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             for value in state.values():
                 if isinstance(value, torch.Tensor):
                     counter = value.dim() == 0
-                    self.adopt([value], "step counter" if counter else "optimizer state")
+                    kind: Category = "step counter" if counter else "optimizer state"
+                    self.adopt([local_tensor(value)], kind)
 
     def _enter_phase(self) -> Phase:
         phase = self._current_phase()
@@ -196,11 +237,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
     def _mark_gradients(self, parameters: Iterable[torch.Tensor]) -> None:
         for parameter in parameters:
             if parameter.grad is not None:
-                self.adopt([_local(parameter.grad)], "gradient")
+                self.adopt([local_tensor(parameter.grad)], "gradient")
 
     def _note_inputs(self, args: Any, kwargs: Any) -> None:
-        for leaf in tree_leaves((args, kwargs)):
-            if isinstance(leaf, torch.Tensor) and _has_storage(leaf):
+        for leaf in _tensors((args, kwargs)):
+            if _has_storage(leaf):
                 storage = self._alive.get(_key(leaf))
                 if isinstance(leaf, torch.nn.Parameter):
                     self._adopt_parameters([leaf])
@@ -216,25 +257,33 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         known = self._alive.get(key)
         if known is not None:
             return known
-        self._clock += 1
         record = _Storage(
             bytes=int(storage.nbytes()),
             operator=operator,
             module=module,
             phase=phase,
-            born=self._clock,
             shape=tuple(tensor.shape),
             format=str(tensor.dtype).removeprefix("torch."),
+            category=self._making,
         )
-        self._storages.append(record)
-        self._alive[key] = record
         self._watchers[key] = weakref.ref(storage, lambda _: self._release(key))
+        return self._begin(key, record)
+
+    def _begin(self, key: int, record: _Storage) -> _Storage:
+        self._clock += 1
+        record.born = self._clock
+        self._storages.append(record)
+        self._alive[key] = self._last[key] = record
         return record
 
-    def _release(self, key: int) -> None:
+    def _end(self, key: int) -> None:
         self._clock += 1
         self._alive.pop(key).died = self._clock
-        del self._watchers[key]
+
+    def _release(self, key: int) -> None:
+        if key in self._alive:
+            self._end(key)
+        del self._watchers[key], self._last[key]
 
     def _count(
         self, func: Any, args: Any, kwargs: Any, result: Any, module: str, phase: Phase
@@ -267,12 +316,43 @@ def record(*, fake: bool = True) -> Iterator[Recorder]:
         with ExitStack() as stack:
             if fake:
                 stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
-            for manager in (modules, keep, recorder):
+            for manager in (
+                modules,
+                keep,
+                recorder,
+                _resizes(recorder),
+                distributed_seen_right(recorder),
+            ):
                 stack.enter_context(manager)
             yield recorder
     finally:
         for handle in handles:
             handle.remove()
+
+
+@contextmanager
+def _resizes(recorder: Recorder) -> Iterator[None]:
+    """Tell of storages that change their size, which passes by no operator (FSDP2 does so)."""
+    resize = torch.UntypedStorage.resize_
+
+    def watched(storage: torch.UntypedStorage, size: int) -> Any:
+        done = resize(storage, size)
+        recorder.resized(storage)
+        return done
+
+    with patch.object(torch.UntypedStorage, "resize_", watched):
+        yield
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """The tensors among an operator's arguments or results, which nest in these three ways."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from _tensors(value)
+        elif isinstance(value, dict):
+            yield from _tensors(value.values())
 
 
 def _has_storage(tensor: torch.Tensor) -> bool:
@@ -286,10 +366,3 @@ def _has_storage(tensor: torch.Tensor) -> bool:
 
 def _key(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
-
-
-def _local(tensor: torch.Tensor) -> torch.Tensor:
-    """A distributed tensor's own part."""
-    local = getattr(tensor, "_local_tensor", tensor)
-    assert isinstance(local, torch.Tensor)
-    return local

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Literal, TypeAlias
 Category: TypeAlias = Literal[
     "parameter",
     "gathered parameter",
+    "communication buffer",
     "buffer",
     "input",
     "gradient",
@@ -21,6 +23,8 @@ Category: TypeAlias = Literal[
     "temporary",
 ]
 Phase: TypeAlias = Literal["outside", "forward", "loss", "backward", "recompute", "step"]
+
+_PLACE = re.compile(r"\.\d+(?=\.|$)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +175,23 @@ class Trace:
         """The parts of the step that ran, each once."""
         return tuple(dict.fromkeys(phase for _, phase in self.phases))
 
+    def saved_by_kind(self) -> dict[str, tuple[int, int]]:
+        """The same with all layers together: (modules, bytes) by path without places."""
+        found: dict[str, tuple[int, int]] = {}
+        for path, size in self.saved_by().items():
+            count, before = found.get(without_places(path), (0, 0))
+            found[without_places(path)] = (count + 1, before + size)
+        return found
+
+    @property
+    def sent(self) -> dict[tuple[str, int, Phase], tuple[int, int]]:
+        """Collectives by kind, ranks that take part and part of the step: (calls, full bytes)."""
+        found: dict[tuple[str, int, Phase], tuple[int, int]] = {}
+        for call in self.collectives:
+            calls, size = found.get((call.kind, call.group, call.phase), (0, 0))
+            found[call.kind, call.group, call.phase] = (calls + 1, size + call.bytes)
+        return found
+
     def summary(self) -> dict[str, object]:
         """The recording in plain numbers, without its list of allocations."""
         peak = self.peak
@@ -188,6 +209,11 @@ class Trace:
         """FLOPs of some parts of the step, or of all."""
         chosen = None if phases is None else set(phases)
         return sum(n for (_, phase), n in self.flops.items() if chosen is None or phase in chosen)
+
+
+def without_places(path: str) -> str:
+    """A module's path below its root, with the places in lists left out: ``layers.*.mlp``."""
+    return _PLACE.sub(".*", path).partition(".")[2] or path
 
 
 def _levels(allocations: Iterable[Allocation]) -> tuple[tuple[int, int], ...]:

@@ -11,108 +11,115 @@ every new tensor is fake. It returns one of two things:
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import re
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import inspect
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
-from tonnage.errors import InputError, TonnageError
+from tonnage.errors import InputError
+from tonnage.pytorch.memory_format import LayoutCopy, LayoutWatch, MemoryFormat, laid_out
 from tonnage.pytorch.recorder import Recorder, record
 from tonnage.pytorch.trace import Trace
+from tonnage.pytorch.user_file import blamed_on, load, within
 
-TARGET = re.compile(r"(?P<path>.+\.py):(?P<function>[A-Za-z_]\w*)")
-"""How a person names a function of a file."""
-
-_ACCEPTED = "path/to/file.py:function"
+STEPS = 2
+"""How often a step runs: the second finds optimizer states."""
 
 
-def dry_run_file(target: str, *, steps: int = 2) -> Trace:
+@dataclass(frozen=True, kw_only=True)
+class FileRun:
+    """What was recorded of somebody's own code.
+
+    Attributes:
+        trace: the recording.
+        copies: tensors copied into another layout, of the last step; None: nobody asked.
+    """
+
+    trace: Trace
+    copies: tuple[LayoutCopy, ...] | None
+
+
+def dry_run_file(
+    target: str,
+    *,
+    steps: int = STEPS,
+    memory_format: MemoryFormat | None = None,
+    seconds: float | None = None,
+) -> FileRun:
     """Record a step of somebody's own code.
 
     Args:
         target: ``path/to/file.py:function``.
-        steps: how often the step runs; the second finds optimizer states.
+        steps: how often the step runs.
+        memory_format: layout that the model and its images are put into, and whose copies are
+            noted; ``preserve`` notes them and leaves all as it is.
+        seconds: how long the code may take; None: as long as it likes.
 
     Raises:
-        InputError: there is no such file or function, or it returns something else.
+        InputError: there is no such file or function, it takes arguments, raises, takes too
+            long, or returns something else.
         NotModelledError: the code asks a fake tensor for its values.
     """
-    prepare = _load(target)
-    with record() as recorder:
-        with _blamed_on(target):
-            made = prepare()
-        step = _as_step(made, recorder, target)
-        for _ in range(steps):
-            with _blamed_on(target):
-                step()
-        return recorder.trace()
+    with within(target, seconds):
+        prepare = load(target)
+        _check_arguments(prepare, target)
+        with record() as recorder:
+            watch = LayoutWatch(recorder.modules)
+            with blamed_on(target):
+                made = prepare()
+                step = _as_step(made, recorder, target, memory_format)
+            for _ in range(steps):
+                watch.copies.clear()
+                with blamed_on(target), watch if memory_format else nullcontext():
+                    step()
+            copies = tuple(watch.copies) if memory_format else None
+            return FileRun(trace=recorder.trace(), copies=copies)
 
 
-@contextmanager
-def _blamed_on(target: str) -> Iterator[None]:
-    """What the user's own code raises is told as theirs, and does not end the process."""
+def _check_arguments(function: Callable[..., Any], target: str) -> None:
     try:
-        yield
-    except (TonnageError, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        text = f"raised {type(error).__name__}: {error}"
+        inspect.signature(function).bind()
+    except TypeError as error:
         raise InputError(
             field="MODEL",
             value=target,
-            problem=text,
-            accepted="a function that runs",
-            hint="--debug shows where",
-        ) from error
+            problem=f"cannot be called without arguments ({error})",
+            accepted="a function that takes none",
+            hint="give its arguments defaults, or name a function that calls it",
+        ) from None
+    except ValueError:
+        return  # one of C, whose arguments nobody can know
 
 
-def _load(target: str) -> Callable[[], Any]:
-    match = TARGET.fullmatch(target)
-    if match is None or not os.path.isfile(match["path"]):
-        raise InputError(
-            field="MODEL", value=target, problem="is no function of a file", accepted=_ACCEPTED
-        )
-    spec = importlib.util.spec_from_file_location("tonnage_dry_run_of", match["path"])
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Its neighbours can be imported, as when Python runs the file.
-    sys.path.insert(0, os.path.dirname(os.path.abspath(match["path"])))
-    try:
-        with _blamed_on(target):
-            spec.loader.exec_module(module)
-    finally:
-        sys.path.pop(0)
-    function = getattr(module, match["function"], None)
-    if not callable(function):
-        raise InputError(
-            field="MODEL",
-            value=target,
-            problem=f"has no function {match['function']}",
-            accepted=_ACCEPTED,
-        )
-    return function  # type: ignore[no-any-return]
-
-
-def _as_step(made: Any, recorder: Recorder, target: str) -> Callable[[], Any]:
-    if callable(made):
-        return made  # type: ignore[no-any-return]
+def _as_step(
+    made: Any, recorder: Recorder, target: str, layout: MemoryFormat | None
+) -> Callable[[], Any]:
     if isinstance(made, tuple) and len(made) == 3 and isinstance(made[0], torch.nn.Module):
         model, batch, loss = made
+        with recorder.paused():
+            batch = laid_out(model, batch, layout or "preserve")
         recorder.adopt_module(model)
-        recorder.adopt(_tensors(batch), "input")
+        recorder.adopt([t for t in tree_leaves(batch) if isinstance(t, torch.Tensor)], "input")
         return lambda: _forward_backward(recorder, model, batch, loss)
-    raise InputError(
-        field="MODEL",
-        value=target,
-        problem=f"returned {type(made).__name__}",
-        accepted="a callable that runs one step, or (model, batch, loss)",
-    )
+    if not callable(made):
+        raise InputError(
+            field="MODEL",
+            value=target,
+            problem=f"returned {type(made).__name__}",
+            accepted="a callable that runs one step, or (model, batch, loss)",
+        )
+    if layout not in (None, "preserve"):
+        raise InputError(
+            field="memory_format",
+            value=layout,
+            problem=f"is for the model of {target}, which hides it in a step of its own",
+            accepted="preserve, or a function that returns (model, batch, loss)",
+        )
+    return made  # type: ignore[no-any-return]
 
 
 def _forward_backward(recorder: Recorder, model: Any, batch: Any, loss: Any) -> None:
@@ -128,9 +135,3 @@ def _call(model: Any, batch: Any) -> Any:
     if isinstance(batch, dict):
         return model(**batch)
     return model(*batch) if isinstance(batch, tuple) else model(batch)
-
-
-def _tensors(batch: Any) -> list[torch.Tensor]:
-    from torch.utils._pytree import tree_leaves
-
-    return [leaf for leaf in tree_leaves(batch) if isinstance(leaf, torch.Tensor)]

@@ -10,13 +10,13 @@ from rich.table import Column
 from rich.text import Text
 
 from tonnage.plan.words import flag_words
-from tonnage.quantity import format_bytes
+from tonnage.quantity import format_bytes, format_percent
 from tonnage.report.layout import bullets, grid, heading, print_block
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tonnage.search import Change
+    from tonnage.search import Advice, Change
 
 
 def change_words(change: Change) -> str:
@@ -57,3 +57,15 @@ def print_nearest(screen: Console, changes: Sequence[Change]) -> None:
         print_changes(screen, changes)
     else:
         bullets(screen, ["no change of this plan is enough: it needs more devices, or larger ones"])
+
+
+def print_advice(screen: Console, advice: Sequence[Advice]) -> None:
+    """What would shorten a step: the part that it is about, why, and what each change does."""
+    if not advice:
+        return
+    heading(screen, "What would shorten it", "each estimated; the shortest step first")
+    reasons = dict.fromkeys(
+        f"{each.part} is {format_percent(each.share)} of the step: {each.why}" for each in advice
+    )
+    bullets(screen, reasons)
+    print_changes(screen, [each.change for each in advice])

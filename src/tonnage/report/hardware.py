@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from tonnage.cluster import Device, Link
+from tonnage.cluster.measured import Constant, known_constant
 from tonnage.quantity import format_bytes, format_rate, format_seconds
 from tonnage.report.catalog import UNLIMITED
 from tonnage.report.layout import Justify, bullets, console, facts, heading, listing
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 SHOWN = (("bf16", ("bf16", "fp16")), ("fp8", ("fp8",)), ("fp4", ("fp4",)), ("fp32", ("fp32",)))
 """Columns of the table, and the formats whose peak stands in each: the first that there is."""
 
-_NO_FIGURES = ("name", "source", "sources", "aliases")
+_NO_FIGURES = ("name", "source", "sources", "aliases", "measured")
 FIGURES = tuple(field.name for field in fields(Device) if field.name not in _NO_FIGURES)
 
 
@@ -40,6 +41,7 @@ def hardware_json(device: Device) -> dict[str, object]:
         "scale_up_domain": device.scale_up_domain,
         "scale_up": link_json(device.scale_up),
         "network": link_json(device.network),
+        "measured": dict(device.measured),
         "source": device.source,
         "sources": {figure: device.source_of(figure) for figure in FIGURES},
     }
@@ -52,6 +54,7 @@ def link_json(link: Link) -> dict[str, object]:
         "bandwidth": link.bandwidth,
         "latency": link.latency,
         "source": link.source,
+        "measured": dict(link.measured),
     }
 
 
@@ -104,6 +107,9 @@ def print_details(device: Device, screen: Console | None = None) -> None:
         for key, rate in device.peak.items()
     ]
     facts(screen, peaks or [("none", "", "not published")])
+    if found := _measured(device):
+        heading(screen, "Measured", "in place of the time model's own constants")
+        facts(screen, found)
     heading(screen, "Sources")
     bullets(screen, _sources(device))
 
@@ -135,6 +141,25 @@ def _figures(device: Device) -> list[tuple[str, str, str]]:
         ("scale-up", format_rate(scale_up.bandwidth, "B/s"), _remark(scale_up)),
         ("network", format_rate(network.bandwidth, "B/s"), _remark(network)),
     ]
+
+
+def _measured(device: Device) -> list[tuple[str, str, str]]:
+    """Constants that a device file brings, the links' with theirs."""
+    found = dict(device.measured)
+    for role, link in (("scale_up", device.scale_up), ("network", device.network)):
+        found |= {f"{role}.{name}": value for name, value in link.measured.items()}
+    known = {name: known_constant(name) for name in found}
+    return [
+        (name, constant_text(value, known[name]), known[name].meaning)
+        for name, value in found.items()
+    ]
+
+
+def constant_text(value: float, constant: Constant) -> str:
+    """A constant of the time model in its unit."""
+    if constant.unit == "1":
+        return f"{value:.3f}"
+    return format_seconds(value) if constant.unit == "s" else format_rate(value, constant.unit)
 
 
 def _remark(link: Link) -> str:

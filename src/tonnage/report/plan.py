@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tonnage.plan.words import flag_words
+from tonnage.plan.words import changed_fields, flag_words
 from tonnage.quantity import format_percent, format_seconds
 from tonnage.report.layout import bullets, console, heading, listing, print_block
 from tonnage.report.memory import gib
@@ -55,7 +55,7 @@ def print_plans(
     if reason is not None:
         heading(screen, "Why not", "the best plan with these values")
         print_block(screen, reason.text)
-        _print_parts(screen, reason)
+        _print_parts(screen, question, reason)
     if answer.plans:
         _print_top(screen, question, answer)
         _print_bindings(screen, answer)
@@ -64,8 +64,8 @@ def print_plans(
         _print_assumed(screen, answer.plans[0].estimate)
 
 
-def launch_words(plan: Plan) -> str:
-    """The flags that say what a plan is, leaving out what is usual."""
+def launch_words(question: Question, plan: Plan) -> str:
+    """The flags that say what a plan is: what was chosen and is not usual, and what was given."""
     fields = {name: getattr(plan, name) for name in SHOWN}
     for name in ("vpp", "cp", "ep"):
         if fields[name] == 1:
@@ -74,7 +74,7 @@ def launch_words(plan: Plan) -> str:
         fields[name] = fields[name] or None
     if plan.tp == 1:
         fields["sp"] = None
-    if plan.ep == 1 and plan.etp == 1:
+    if not question.architecture.is_moe:
         fields["etp"] = None
     if plan.recompute != "full":
         fields |= {"recompute_method": None, "recompute_num_layers": None}
@@ -82,8 +82,8 @@ def launch_words(plan: Plan) -> str:
         fields["recompute_modules"] = None
     if plan.schedule == "gpipe":
         fields["schedule"] = plan.schedule
-    words = flag_words({"runtime": plan.runtime, **fields})
-    return " ".join(words)
+    given = changed_fields(question.base)
+    return " ".join(flag_words({"runtime": plan.runtime, **given, **fields}))
 
 
 def _print_best(screen: Console, question: Question, answer: SearchAnswer) -> None:
@@ -109,7 +109,7 @@ def _print_best(screen: Console, question: Question, answer: SearchAnswer) -> No
     if run:
         print_block(screen, run)
     screen.print()
-    print_block(screen, Text(launch_words(best.plan), "bold"))
+    print_block(screen, Text(launch_words(question, best.plan), "bold"))
 
 
 def _run_text(question: Question, best: Proposal) -> str:
@@ -141,10 +141,10 @@ def _print_nothing(screen: Console, question: Question, answer: SearchAnswer) ->
         + f"; {format_seconds(near.step.seconds)} a step"
     )
     print_block(screen, text)
-    print_block(screen, Text(launch_words(near.plan), "bold"))
+    print_block(screen, Text(launch_words(question, near.plan), "bold"))
 
 
-def _print_parts(screen: Console, reason: Reason) -> None:
+def _print_parts(screen: Console, question: Question, reason: Reason) -> None:
     if not reason.parts:
         return
     rows = [
@@ -153,7 +153,7 @@ def _print_parts(screen: Console, reason: Reason) -> None:
     ]
     listing(screen, (("part", "left"), ("longer by", "right")), rows)
     if reason.estimate is not None:
-        print_block(screen, Text(launch_words(reason.estimate.plan), "dim"))
+        print_block(screen, Text(launch_words(question, reason.estimate.plan), "dim"))
 
 
 def _print_top(screen: Console, question: Question, answer: SearchAnswer) -> None:
@@ -233,17 +233,14 @@ def _print_neighbours(screen: Console, answer: SearchAnswer) -> None:
     for each in answer.neighbours:
         change = f"{_shorter(each.before)} -> {_shorter(each.after)}"
         if each.seconds is None or each.bytes is None:
-            rows.append([each.knob, change, "", "", Text(_short(each.error), "dim")])
+            field = each.error.partition(":")[0]
+            rows.append([each.knob, change, "", "", Text(f"not legal: {field}", "dim")])
             continue
         remark = Text("" if each.fits else "does not fit", "red")
         size = f"{each.bytes / 2**30:+.2f} GiB"
         rows.append([each.knob, change, f"{each.seconds:+.3f} s", size, remark])
     columns = (("knob", "left"), ("", "left"), ("step", "right"), ("memory", "right"), ("", "left"))
     listing(screen, columns, rows)  # type: ignore[arg-type]
-
-
-def _short(error: str, limit: int = 44) -> str:
-    return error if len(error) <= limit else f"{error[: limit - 1]}…"
 
 
 def _print_assumed(screen: Console, best: Estimate) -> None:

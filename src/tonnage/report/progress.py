@@ -8,11 +8,11 @@ from typing import TextIO
 
 
 @contextmanager
-def progress(total: int, unit: str, *, stream: TextIO) -> Iterator[Callable[[], None]]:
+def progress(total: int | None, unit: str, *, stream: TextIO) -> Iterator[Callable[[], None]]:
     """Give a function that counts one done; the bar goes when the work is.
 
     Args:
-        total: how many there are to do.
+        total: how many there are to do; None: nobody knows.
         unit: what they are called.
         stream: where the bar is drawn, if that is a terminal.
     """

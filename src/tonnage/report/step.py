@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tonnage.quantity import (
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tonnage.estimation import Estimate
+    from tonnage.estimation.answer import FailuresPart, RunPart
 
 
 def print_step(screen: Console, answer: Estimate) -> None:
@@ -116,5 +118,36 @@ def print_run(screen: Console, answer: Estimate) -> None:
             ("steps", f"{run.steps:,}", ""),
             ("days", f"{run.days:,.2f}", f"at {format_seconds(answer.step.seconds)} a step"),
             ("GPU-hours", f"{run.gpu_hours:,.0f}", f"of {answer.cluster.gpus} GPUs"),
+            *(_failures(run.failures) if run.failures else ()),
+            *(_cost(run) if run.cost is not None else ()),
         ),
     )
+
+
+def _failures(part: FailuresPart) -> Iterable[tuple[str, str, str]]:
+    """The run again, with failures."""
+    return (
+        (
+            "failures",
+            f"{part.expected:,.1f}",
+            f"one in {format_seconds(part.job_mtbf_seconds)}; of a GPU one in "
+            f"{part.gpu_mtbf_seconds / 3600:,.0f} h",
+        ),
+        (
+            "checkpoint",
+            format_bytes(part.checkpoint_bytes),
+            f"{format_seconds(part.checkpoint_seconds)} to write, every "
+            f"{format_seconds(part.interval_seconds)} or {part.interval_steps:,} steps (Daly)",
+        ),
+        (
+            "days with failures",
+            f"{part.days:,.2f}",
+            f"{format_percent(part.goodput)} of them go into steps that count",
+        ),
+        ("GPU-hours with failures", f"{part.gpu_hours:,.0f}", ""),
+    )
+
+
+def _cost(run: RunPart) -> Iterable[tuple[str, str, str]]:
+    hours = ", with failures" if run.failures else ""
+    return (("cost", f"{run.cost:,.0f}", f"at {run.price:g} a GPU-hour{hours}"),)

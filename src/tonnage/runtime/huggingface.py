@@ -53,6 +53,7 @@ HUGGING_FACE = (
     ),
     Runtime(
         name="accelerate-fsdp2",
+        cp_comm="allgather",
         quantized_bases=True,
         kernels="eager",
         ring_overlap=False,

@@ -54,11 +54,11 @@ class Runtime:
         zero: the stage it uses when none is asked for.
         precision: the recipe it uses when none is asked for.
         quantized_bases: whether it can put adapters on a base in 4 or 8 bits.
-        trains_predictors: whether it has multi-token prediction (`Plan.mtp`).
-        measured: whether its memory is held to measurements; else a range is given.
         gpipe: whether it has the schedule of all forward passes before the first backward.
         fused_loss: the fused way to the same loss that it offers beside its own
             (``--cross-entropy-loss-fusion``, Liger); None: none.
+        trains_predictors: whether it has multi-token prediction (`Plan.mtp`).
+        measured: whether its memory is held to measurements; else a range is given.
         norm: ``fused`` norms save their input and statistics; ``eager`` ones (a norm written
             in Python) save an fp32 copy of the input, the statistics and the normalised value.
         norm_in_linear: the norm before a linear layer is part of it (Transformer Engine), and
@@ -184,10 +184,10 @@ class Runtime:
     precision: str
     source: str
     quantized_bases: bool = False
-    trains_predictors: bool = False
-    measured: bool = True
     gpipe: bool = False
     fused_loss: LossRule | None = None
+    trains_predictors: bool = False
+    measured: bool = True
     norm: Literal["fused", "eager"] = "fused"
     norm_in_linear: bool = False
     norm_statistics: bool = True

@@ -11,6 +11,7 @@ from typing import Any
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster, find_device
 from tonnage.plan import Plan
+from tonnage.plan.idle import without_idle
 from tonnage.plan.layout_text import balanced, chunk_count
 from tonnage.runtime import habit_names
 from tonnage.score.inside import blocking_collectives
@@ -133,7 +134,8 @@ def _plan(row: Row, reading: Reading, shape: Architecture, cluster: Cluster) -> 
         fields["lora_rank"] = row.count("lora_rank")
     if instances > 1 and row.number("dp"):
         fields["hsdp_shard"] = row.count("dp") * row.count("cp", 1) // instances
-    return Plan(habits=named, **fields)
+    # Words of a recipe may be about what this run of it has not: dropout of adapters.
+    return without_idle(Plan(habits=named, **fields), shape)
 
 
 def _expert_tensor(fields: Mapping[str, Any], cluster: Cluster) -> int:

@@ -158,6 +158,15 @@ def _parse(path: Path, reader: csv.DictReader[str]) -> tuple[Row, ...]:
             problem="is missing from the header",
             accepted=f"at least the columns {', '.join(REQUIRED)}",
         )
+    names = [name for name in reader.fieldnames or () if name]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(
+            field=str(path),
+            value=", ".join(twice),
+            problem="stands twice in the header",
+            accepted="each column once",
+        )
     rows: list[Row] = []
     for number, cells in enumerate(reader, start=2):
         if len(rows) >= LARGEST_ROWS:

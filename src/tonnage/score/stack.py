@@ -6,14 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tonnage.formats.hugging_face.adapters import QWEN, TARGETS
 from tonnage.plan import LoraTarget
 from tonnage.score.row import Row
 
-TARGETS: dict[str, tuple[LoraTarget, ...]] = {
-    "q_proj": ("q_proj",),
-    "k_proj": ("k_proj",),
-    "v_proj": ("v_proj",),
-    "o_proj": ("o_proj",),
+_WORDS: dict[str, tuple[LoraTarget, ...]] = {
+    **TARGETS,
+    **QWEN,
     "q": ("q_proj",),
     "k": ("k_proj",),
     "v": ("v_proj",),
@@ -25,12 +24,9 @@ TARGETS: dict[str, tuple[LoraTarget, ...]] = {
     "gate": ("gate_proj",),
     "up": ("up_proj",),
     "down": ("down_proj",),
-    "w1": ("up_proj",),
-    "w2": ("gate_proj",),
-    "mlp": ("gate_proj", "up_proj", "down_proj"),
     "head": ("lm_head",),
 }
-"""Names of adapted layers: PEFT's, torchtune's, LitGPT's and Qwen's."""
+"""Names of adapted layers, and how rows shorten them."""
 
 
 def lora_targets(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -48,10 +44,8 @@ def lora_targets(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     found: list[LoraTarget] = []
     unknown = []
     for word in words:
-        if word in TARGETS:
-            found.extend(TARGETS[word])
-        elif word == "c_attn":
-            found.append("qkv_proj")
+        if word in _WORDS:
+            found.extend(_WORDS[word])
         elif word == "c_proj":
             found.extend(("o_proj", "down_proj"))
         else:

@@ -1,5 +1,6 @@
 """The space of plans: what fits, what is best, and what one change does."""
 
+from tonnage.search.advice import Advice, advice
 from tonnage.search.answer import Binding, Neighbour, Point, Proposal, SearchAnswer
 from tonnage.search.changes import Change, changes, nearest
 from tonnage.search.find import find_plans
@@ -8,6 +9,7 @@ from tonnage.search.why_not import Reason, why_not
 
 __all__ = [
     "KNOBS",
+    "Advice",
     "Binding",
     "Change",
     "Neighbour",
@@ -17,6 +19,7 @@ __all__ = [
     "Question",
     "Reason",
     "SearchAnswer",
+    "advice",
     "changes",
     "find_plans",
     "nearest",

@@ -30,6 +30,7 @@ class Batch:
         decks: the layouts of so many stages.
         rows: degrees, batch and accumulation.
         floor: the least seconds of a step of each row, whatever the layout.
+        least: bytes of tensors that the fullest stage holds at the least, by row.
         size: legal plans of all its rows, of those left out for their states too.
     """
 
@@ -39,6 +40,7 @@ class Batch:
     decks: tuple[Deck, ...]
     rows: Columns
     floor: Floats
+    least: Floats
     size: int
 
     @property
@@ -78,9 +80,11 @@ def batches(space: Space, most: float = np.inf) -> list[Batch]:
             rows = _rows(space, pp, sp, decks) if decks else {}
             if decks and len(rows["tp"]):
                 size = plans_of(space, pp, decks, rows)
-                kept = _roomy(space, sp, pp, decks, rows, most)
+                least = _least_bytes(space, sp, pp, decks, rows)
+                kept = least <= most
                 rows = {name: column[kept] for name, column in rows.items()}
-                parts.append(_Part(pp=pp, decks=decks, rows=rows, size=size))
+                part = _Part(pp=pp, decks=decks, rows=rows, least=least[kept], size=size)
+                parts.append(part)
         floors = _floors(space, sp, parts)
         found += [
             Batch(
@@ -90,6 +94,7 @@ def batches(space: Space, most: float = np.inf) -> list[Batch]:
                 decks=part.decks,
                 rows=part.rows,
                 floor=floor,
+                least=part.least,
                 size=part.size,
             )
             for part, floor in zip(parts, floors, strict=True)
@@ -104,18 +109,15 @@ class _Part:
     pp: int
     decks: tuple[Deck, ...]
     rows: Columns
+    least: Floats
     size: int
 
 
-def _roomy(
-    space: Space, sp: bool, pp: int, decks: Sequence[Deck], rows: Columns, most: float
-) -> NDArray[np.bool_]:
-    """Rows whose states, spread evenly over the stages, leave room: the fullest has no less.
+def _least_bytes(space: Space, sp: bool, pp: int, decks: Sequence[Deck], rows: Columns) -> Floats:
+    """The states of each row, spread evenly over the stages: the fullest holds no less.
 
-    How many replicas there are follows from the stages, tp and cp, so that few rows differ.
+    How many replicas there are follows from the stages and tp, so that few rows differ.
     """
-    if not np.isfinite(most):
-        return np.ones(len(rows["tp"]), dtype=bool)
     coded = np.stack([rows[name] for name in ("tp", "ep", "etp")], axis=1)
     _, first, place = np.unique(coded, axis=0, return_index=True, return_inverse=True)
     once = {name: column[first] for name, column in rows.items()}
@@ -130,8 +132,8 @@ def _roomy(
     (rest, step), (last_rest, last_step) = states.ends
     resting = counts @ states.resting + rest + last_rest
     stepping = counts @ states.stepping + step + last_step
-    fits: NDArray[np.bool_] = (np.maximum(resting, stepping) / pp <= most)[place.ravel()]
-    return fits
+    least: Floats = (np.maximum(resting, stepping) / pp)[place.ravel()]
+    return least
 
 
 def material(batch: Batch, chosen: Index, modes: Sequence[Mode]) -> Material:

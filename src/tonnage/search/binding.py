@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tonnage.estimation import Estimate
 from tonnage.quantity import format_percent
-from tonnage.search.answer import Binding
+from tonnage.search.answer import Binding, Neighbour
 
 EXPOSED = (
     *("tensor_parallel", "context_parallel", "expert_parallel"),
@@ -16,15 +18,20 @@ NAMEABLE = 0.005
 """What is less than this of a step binds nothing."""
 
 
-def bindings(best: Estimate) -> tuple[Binding, ...]:
+def bindings(best: Estimate, beside: Sequence[Neighbour] = ()) -> tuple[Binding, ...]:
     """What keeps a plan from being faster, the largest share of its step first.
 
-    Memory binds by what it makes a plan recompute, and by how full the device is.
+    Memory binds by what it makes a plan recompute, and by faster plans that do not fit.
+
+    Args:
+        best: the plan.
+        beside: its neighbours.
     """
     parts, step = best.step.breakdown, best.step.seconds
     plan, memory = best.plan, best.memory
     full = memory.peak_bytes.device / memory.capacity_bytes
     again = parts["recompute"] / step
+    lost, larger = _too_large(best, beside)
     exposed = {part: parts[part] / step for part in EXPOSED}
     largest = max(EXPOSED, key=lambda part: exposed[part])
     bubble = parts["pipeline_bubble"] / step
@@ -32,9 +39,10 @@ def bindings(best: Estimate) -> tuple[Binding, ...]:
     found = [
         Binding(
             name="memory",
-            share=again,
+            share=max(again, lost),
             remark=f"{format_percent(full)} of the device is full"
-            + (f", and {format_percent(again)} of the step recomputes" if again else ""),
+            + (f"; {format_percent(again)} of the step recomputes" if again else "")
+            + (f"; {larger} would save {format_percent(lost)}, and does not fit" if lost else ""),
         ),
         Binding(
             name="bubble",
@@ -60,3 +68,13 @@ def bindings(best: Estimate) -> tuple[Binding, ...]:
         )
     kept = [each for each in found if each.share >= NAMEABLE or each.name == "memory"]
     return tuple(sorted(kept, key=lambda each: (-each.share, each.name)))
+
+
+def _too_large(best: Estimate, beside: Sequence[Neighbour]) -> tuple[float, str]:
+    """Of the neighbours that are faster and do not fit the fastest: its gain, and what it is."""
+    faster = [
+        (-each.seconds / best.step.seconds, f"{each.knob} {each.after}")
+        for each in beside
+        if each.seconds is not None and each.seconds < 0 and not each.fits
+    ]
+    return max(faster, default=(0.0, ""))

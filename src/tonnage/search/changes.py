@@ -94,7 +94,7 @@ def _every(
     return [
         weighed
         for fields, alters in _moves(before.plan, len(architecture.layers))
-        if (weighed := _weigh(architecture, before, cluster, limits, fields, alters))
+        if (weighed := weigh(architecture, before, cluster, limits, fields, alters))
     ]
 
 
@@ -150,7 +150,7 @@ def _together(
             weighed
             for change in remaining
             if (
-                weighed := _weigh(
+                weighed := weigh(
                     architecture, current, cluster, limits, change.fields, change.alters
                 )
             )
@@ -171,7 +171,7 @@ def _together(
     return None
 
 
-def _weigh(
+def weigh(
     architecture: Architecture,
     before: Estimate,
     cluster: Cluster,
@@ -185,6 +185,9 @@ def _weigh(
     if {"pp", "vpp"} & fields.keys():
         free |= {"schedule": None, "first_stage_layers": None, "last_stage_layers": None}
         free |= {"pipeline_layout": None}
+    if "recompute" in fields:
+        names = ("recompute_method", "recompute_num_layers", "recompute_modules")
+        free |= {name: getattr(Plan, name) for name in names}
     changed = dataclasses.replace(before.plan, **{**free, **fields})
     try:
         answer = estimate(architecture, changed, cluster, limits)

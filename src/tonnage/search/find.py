@@ -12,7 +12,7 @@ import numpy as np
 from tonnage.errors import InputError
 from tonnage.estimation import Estimate, estimate
 from tonnage.plan import Plan
-from tonnage.search.answer import Mark, Point, Proposal, SearchAnswer
+from tonnage.search.answer import Mark, Neighbour, Point, Proposal, SearchAnswer
 from tonnage.search.binding import bindings
 from tonnage.search.evaluate import plan_of
 from tonnage.search.hunt import Hunt
@@ -104,6 +104,9 @@ def _answer(
         proposals.append(_proposal(question, found.cluster, plan))
     best = ranking.top()[0][1] if proposals else None
     evaluated = sum(len(group) for hunt in hunts.values() for group in hunt.groups)
+    beside: tuple[Neighbour, ...] = ()
+    if best is not None:
+        beside = neighbours(question, question.clusters[best.cluster], proposals[0].estimate)
     nearest = None if proposals or not question.fitting or not complete else _nearest(question)
     return SearchAnswer(
         space=sum(hunt.size for hunt in hunts.values()) if complete else evaluated,
@@ -113,10 +116,8 @@ def _answer(
         complete=complete,
         plans=tuple(proposals),
         frontier=() if best is None else _frontier(question, hunts[best.cluster]),
-        bindings=bindings(proposals[0].estimate) if proposals else (),
-        neighbours=()
-        if best is None
-        else neighbours(question, question.clusters[best.cluster], proposals[0].estimate),
+        bindings=bindings(proposals[0].estimate, beside) if proposals else (),
+        neighbours=beside,
         nearest=nearest,
         cloud=tuple(mark for hunt in hunts.values() for mark in _marks(hunt)),
     )

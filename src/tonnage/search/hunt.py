@@ -33,7 +33,7 @@ from tonnage.search.space import Space
 from tonnage.search.table import DECIDING
 
 SEEDS: Final = 512
-"""Rows that are looked at at once for the first good plans."""
+"""Rows that are looked at first."""
 
 PAIRS: Final = 400_000
 """Layouts with rows that are bounded at once."""
@@ -133,54 +133,51 @@ class Hunt:
         First some good plan is found; then the best among layouts with a name and modes without
         depth, which is close to the best of all; then all of the space is gone through.
         """
-        every = batches(self.space, self._most)
+        every = batches(self.space, self._most / self._share)
         self.size = sum(batch.size for batch in every)
         found = [batch for batch in every if len(batch.floor)]
-        found.sort(key=lambda batch: float(batch.floor.min()))
-        self._seed(found)
-        self._sweep(found, quick=True)
-        self._sweep(found, quick=False)
+        if found:
+            found.sort(key=lambda batch: float(batch.floor.min()))
+            self._rough(found)
+            self._sweep(found)
 
-    def _seed(self, found: Sequence[Batch]) -> None:
-        """Weigh plans with named layouts, the fastest rows first, until some are good."""
-        floors = np.concatenate([np.empty(0), *(batch.floor for batch in found)])
+    def _rough(self, found: Sequence[Batch]) -> None:
+        """Weigh plans whose layouts have a name and whose modes no depth, the fastest rows first.
+
+        A few rows at first, then more and more: what the first ones show excludes later ones.
+        """
+        floors = np.concatenate([batch.floor for batch in found])
         number = np.repeat(np.arange(len(found)), [len(batch.floor) for batch in found])
         first = np.searchsorted(number, np.arange(len(found)))
         order = np.argsort(floors, kind="stable")
-        for start in range(0, len(order), SEEDS):
-            chosen = order[start : start + SEEDS]
-            parts = [
-                (found[which], chosen[number[chosen] == which] - first[which])
-                for which in np.unique(number[chosen])
-            ]
-            self._prepare(parts)
-            self._weigh(
-                [each for part in parts for each in self.candidates(*part, quick=True)],
-                enough=True,
-            )
-            if len(self.frontier.seconds):
+        start, size = 0, SEEDS
+        while start < len(order):
+            chosen = order[start : start + size]
+            parts = []
+            for which in np.unique(number[chosen]):
+                mine = chosen[number[chosen] == which] - first[which]
+                reached = self._in_reach(found[which], mine)
+                if reached.any():
+                    parts.append((found[which], mine[reached]))
+            if parts:
+                self._prepare(parts)
+                waiting = [c for part in parts for c in self.candidates(*part, quick=True)]
+                self._weigh(waiting)
+            elif floors[chosen[0]] > max(self._span(), self.longest) and not self._headroom:
                 return
+            self._note(0.5 * start / len(order))
+            start, size = start + size, size * 2
 
-    def _sweep(self, found: Sequence[Batch], *, quick: bool) -> None:
-        """Bound the space, the fastest rows first, and weigh what the bounds leave.
-
-        The quick pass weighs the most promising of all first; the other, which would have too
-        many to remember, pipeline by pipeline.
-        """
-        reached = [self._in_reach(batch.pp, batch.rows, batch.floor) for batch in found]
-        self._prepare(
-            [(batch, np.flatnonzero(mine)) for batch, mine in zip(found, reached, strict=True)]
-        )
-        waiting: list[Candidates] = []
-        for place, batch in enumerate(found):
-            self._note((place + (not quick) * len(found)) / (2 * len(found)))
-            mine = np.flatnonzero(self._in_reach(batch.pp, batch.rows, batch.floor))
-            for look in self._looks(batch, mine, quick=quick):
-                waiting += self._of_deck(look)
-                if not quick:
-                    self._weigh(waiting)
-                    waiting = []
-        self._weigh(waiting)
+    def _sweep(self, found: Sequence[Batch]) -> None:
+        """Bound all of the space, and weigh what the bounds leave, pipeline by pipeline."""
+        parts = [(batch, np.arange(len(batch.floor))) for batch in found]
+        parts = [(batch, rows[self._in_reach(batch, rows)]) for batch, rows in parts]
+        self._prepare(parts)
+        for place, (batch, rows) in enumerate(parts):
+            self._note(0.5 + 0.5 * place / len(parts))
+            mine = rows[self._in_reach(batch, rows)]
+            for look in self._looks(batch, mine, quick=False):
+                self._weigh(list(self._of_deck(look)))
 
     def _prepare(self, parts: Sequence[tuple[Batch, Index]]) -> None:
         """Have the parts of some rows weighed all at once, and not batch by batch."""
@@ -192,12 +189,11 @@ class Hunt:
             },
         )
 
-    def _in_reach(self, pp: int, rows: Columns, floor: Floats) -> NDArray[np.bool_]:
-        """Rows whose seconds could make the top or the frontier."""
-        if self._headroom:
-            return floor <= self.longest
-        top = floor < self._limits(pp, rows)
-        return (floor <= self.longest) & (top | (floor <= self._span()))
+    def _in_reach(self, batch: Batch, chosen: Index) -> NDArray[np.bool_]:
+        """Which rows of a batch could make the top or the frontier."""
+        floor, least = batch.floor[chosen], batch.least[chosen] * self._share
+        limits = self._limits(batch.pp, {n: c[chosen] for n, c in batch.rows.items()})
+        return self._adds(floor, least, limits)
 
     def _span(self) -> float:
         """The end of the frontier, in seconds."""
@@ -317,24 +313,20 @@ class Hunt:
         return within & ((seconds < limits) | (seconds <= self._span()))
 
     def _adds(self, seconds: Floats, device: Floats, limits: Floats) -> NDArray[np.bool_]:
-        """Whether plans with these floors fit, and could change the top or the frontier."""
-        fits = device <= self._most
+        """Whether plans with these floors are within limits, and could change what is found."""
+        fits = (device <= self._most) & (seconds <= self.longest)
         if self._headroom:
             return fits & (device < limits)
         before = (seconds <= self._span()) & self.frontier.adds(seconds, device)
         return fits & ((seconds < limits) | before)
 
-    def _weigh(self, candidates: list[Candidates], *, enough: bool = False) -> None:
+    def _weigh(self, candidates: list[Candidates]) -> None:
         """Weigh candidates, the most promising group first, while bounds do not exclude it."""
-        order = sorted(range(len(candidates)), key=lambda i: (self._promise(candidates[i]), i))
-        for done, index in enumerate(order):
-            group = candidates[index]
+        for group in sorted(candidates, key=self._promise):
             limits = self._limits(group.choice.deck.pp, group.rows)
             kept = self._adds(group.seconds, group.device, limits)
             if kept.any():
                 self._take(group.choice, {n: c[kept] for n, c in group.rows.items()})
-            if enough and len(self.frontier.seconds) and done >= len(order) // 100:
-                return
 
     def _promise(self, group: Candidates) -> float:
         return float((group.device if self._headroom else group.seconds).min())

@@ -17,12 +17,10 @@ from numpy.typing import NDArray
 
 from tonnage.algebra import Number, is_array
 from tonnage.arch import Architecture, Layer
-from tonnage.ledger import Operations, StageLedger, layer_operations
-from tonnage.ledger.embedding import embedding
-from tonnage.ledger.head import head
+from tonnage.ledger import Operations, StageLedger
+from tonnage.ledger.model import embedding_piece, head_piece, layer_piece, vision_piece
 from tonnage.ledger.mtp import NO_PREDICTORS, predictors
 from tonnage.ledger.piece import Piece
-from tonnage.ledger.vision import vision
 from tonnage.plan import Plan, Setting, Stage
 
 Column: TypeAlias = NDArray[np.int64]
@@ -196,6 +194,7 @@ class View:
             embedding=self._piece("embedding") if stage.embedding else (),
             head=self._piece(ending) if stage.head else (),
             vision=self._piece("vision") if tower and stage.embedding else (),
+            # Few plans train any: theirs are worked out plan by plan, and looked up nowhere.
             predictors=predictors(self._setting, apart=not alone) if stage.head else NO_PREDICTORS,
         )
 
@@ -232,13 +231,12 @@ class Seen(Piece):
 
 def _operations(setting: Setting, name: Name) -> Operations:
     if isinstance(name, Layer):
-        return layer_operations(setting, name)
+        return layer_piece(setting, name)
     if name == "embedding":
-        return embedding(setting)[0]
-    tower = setting.architecture.vision
-    if name == "vision" and tower is not None:
-        return vision(setting, tower)
-    return head(setting, owns_tied_table=name != "head")
+        return embedding_piece(setting)
+    if name == "vision":
+        return vision_piece(setting)
+    return head_piece(setting, owns_tied_table=name != "head")
 
 
 def single(column: Number) -> Number:

@@ -7,6 +7,8 @@ picks whichever its own model says is faster, and so does `collective_seconds`.
 
 from __future__ import annotations
 
+import dataclasses
+
 from tonnage.algebra import Number, is_array, is_one, log2, maximum, minimum, where
 from tonnage.cluster import Cluster
 from tonnage.ledger import Collective
@@ -44,19 +46,29 @@ def collective_seconds(collective: Collective, axis: Axis, cluster: Cluster) -> 
 
 
 def link_rates(cluster: Cluster) -> LinkRates:
-    """The fitted rates of the link inside the cluster's domains."""
-    for name, rates in constants.LINK_RATES.items():
-        if cluster.scale_up.name.startswith(name):
-            return rates
-    return constants.OTHER_LINK
+    """The rates of the link inside the cluster's domains: its kind's, or those measured on it."""
+    link = cluster.scale_up
+    usual = next(
+        (rates for name, rates in constants.LINK_RATES.items() if link.name.startswith(name)),
+        constants.OTHER_LINK,
+    )
+    return dataclasses.replace(usual, **link.measured) if link.measured else usual
 
 
 def network_hop(cluster: Cluster) -> float:
     """Seconds of one step across nodes."""
-    for name, seconds in constants.FABRIC_HOPS.items():
-        if cluster.network.name.startswith(name):
-            return seconds
-    return constants.NETWORK_HOP
+    hops = constants.FABRIC_HOPS.items()
+    network = cluster.network
+    usual = next(
+        (seconds for name, seconds in hops if network.name.startswith(name)), constants.NETWORK_HOP
+    )
+    return network.measured.get("hop", usual)
+
+
+def port_bandwidth(cluster: Cluster) -> float:
+    """Bytes per second through one device's port of the network."""
+    share = cluster.network.measured.get("share", constants.NETWORK_SHARE)
+    return share * cluster.network.bandwidth
 
 
 def _steps(collective: Collective, size: Number) -> Number:
@@ -87,9 +99,9 @@ def _across(collective: Collective, axis: Axis, cluster: Cluster) -> Number:
     grow with the logarithm, too.
     """
     rates = link_rates(cluster)
-    ports = ranks_inside(axis, cluster.scale_up_domain) * cluster.network.bandwidth
+    ports = ranks_inside(axis, cluster.scale_up_domain) * port_bandwidth(cluster)
     bandwidth = minimum(
-        constants.NETWORK_SHARE * ports,
+        ports,
         where(ports > 0, rates.share * cluster.scale_up.bandwidth, 0),
     )
     near = ranks_inside(axis, cluster.scale_up_domain)
@@ -107,7 +119,7 @@ def _exchanged(collective: Collective, axis: Axis, cluster: Cluster) -> Number:
     share = collective.bytes / axis.size
     stays = share * (near - 1) / cluster.scale_up.bandwidth
     inside = minimum(stays / rates.low_share, rates.fill + stays / rates.exchange)
-    outside = share * (axis.size - near) / (constants.NETWORK_SHARE * cluster.network.bandwidth)
+    outside = share * (axis.size - near) / port_bandwidth(cluster)
     far = where(axis.size > near, network_hop(cluster), 0.0)
     return rates.start + far + maximum(inside, outside)
 
@@ -118,5 +130,5 @@ def _sent_inside(collective: Collective, cluster: Cluster) -> Number:
 
 
 def _sent_out(collective: Collective, cluster: Cluster) -> Number:
-    wire = collective.bytes / (constants.NETWORK_SHARE * cluster.network.bandwidth)
+    wire = collective.bytes / port_bandwidth(cluster)
     return link_rates(cluster).start + network_hop(cluster) + wire

@@ -51,13 +51,19 @@ def generation(device: Device) -> str:
     return "sm80" if old else "sm90"
 
 
+def measured(device: Device, number_format: str, name: str) -> float | None:
+    """A constant that was measured on this device in this format, where one was."""
+    return device.measured.get(f"{dtype(number_format).peak}.{name}")
+
+
 def sustained_flops(
     device: Device, number_format: str, efficiency: Efficiency = STATED, *, field: str = "precision"
 ) -> float:
     """FLOP/s of matrix products that a device keeps up: ``min(0.814·P, TDP / ε)``.
 
     Past a power limit the clock falls until the products' energy fits, so that the newest
-    devices reach the smallest shares of their peaks.
+    devices reach the smallest shares of their peaks. A share that was measured on the device
+    itself stands in for both.
 
     Raises:
         InputError: the device has no published peak for the format.
@@ -65,6 +71,8 @@ def sustained_flops(
     peak = device.peak_flops(number_format, field=field)
     if efficiency.compute is not None:
         return peak * efficiency.compute
+    if (share := measured(device, number_format, "product_share")) is not None:
+        return peak * share
     ceiling = peak * constants.SUSTAINED_SHARE
     energies = constants.PICOJOULE_PER_FLOP.get(generation(device), {})
     energy = energies.get({"fp16": "bf16"}.get(kind := dtype(number_format).peak, kind))

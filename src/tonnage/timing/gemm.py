@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from tonnage.algebra import Number, by_distinct, ceil_div, is_array, maximum, minimum, smallest
@@ -101,6 +102,19 @@ class ProductRates:
 
 def product_seconds(product: Product, rates: ProductRates) -> Number:
     """Seconds of one launch: the best tile and split."""
+    sizes = (product.rows, product.columns, product.depth, product.copies)
+    if all(isinstance(size, int | float) for size in sizes):
+        return _known(product, rates)
+    return _best(product, rates)
+
+
+@lru_cache(maxsize=4096)
+def _known(product: Product, rates: ProductRates) -> Number:
+    """One product's time, once: a step asks for the same few shapes again and again."""
+    return _best(product, rates)
+
+
+def _best(product: Product, rates: ProductRates) -> Number:
     shape = (product.rows, product.columns, product.depth, product.copies)
 
     def best(rows: Number, columns: Number, depth: Number, copies: Number) -> Number:

@@ -10,6 +10,7 @@ from tonnage.cluster.catalog.links import PCIE_3, PCIE_4, PCIE_5
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger, saved_bytes
 from tonnage.ledger.layer import layer_input
+from tonnage.ledger.piece import trained_numel, weight_sums
 from tonnage.plan import Setting
 
 GENERATIONS: Final = {
@@ -67,9 +68,9 @@ def copied_step(setting: Setting, ledger: StageLedger, cluster: Cluster) -> Numb
         return 0.0
     sums: dict[str, Number] = {"dense": 0, "expert": 0}
     each = dtype(setting.precision.gradients).bytes + dtype(setting.precision.weights).bytes
-    for weight, count in ledger.weights():
-        if weight.trains:
-            sums[weight.group] = sums[weight.group] + count * weight.numel * each
+    for piece, count in ledger.pieces():
+        for (group, _), numel in weight_sums(setting, piece, trained_numel).items():
+            sums[group] = sums[group] + count * numel * each
     if setting.zero >= 1:
         sums["dense"] = ceil_div(sums["dense"], setting.shard)
         sums["expert"] = ceil_div(sums["expert"], setting.expert_shard)

@@ -12,12 +12,13 @@ from tonnage.ledger import Operation, Operations
 from tonnage.ledger.operation import Phase, Tensor, union_bytes
 from tonnage.plan import Setting
 from tonnage.timing import constants
-from tonnage.timing.attention import BLOCK, flash_share, wave_loss
+from tonnage.timing.attention import FlashRates, flash_seconds, flash_shares
 from tonnage.timing.efficiency import (
     STATED,
     Efficiency,
     attention_flops,
     generation,
+    measured,
     sustained_flops,
 )
 from tonnage.timing.gemm import Product, ProductRates, product_seconds
@@ -33,20 +34,20 @@ class Rates:
     Attributes:
         narrow: products in the recipe's narrowest format.
         wide: products that a narrow recipe leaves alone: the head, routers, scores.
-        attention: dense peak FLOP/s that flash attention's share is of.
+        flash: of flash attention.
         memory: bytes per second of memory-bound operations.
         scattered: bytes per second of kernels that follow an index.
         softmax: bytes per second of unfused softmax and dropout.
-        generation: whose attention kernels it runs.
+        start: seconds of a memory-bound kernel beside its bytes.
     """
 
     narrow: ProductRates
     wide: ProductRates
-    attention: float
+    flash: FlashRates
     memory: float
     scattered: float
     softmax: float
-    generation: str
+    start: float
 
 
 def rates(setting: Setting, device: Device, efficiency: Efficiency = STATED) -> Rates:
@@ -56,33 +57,85 @@ def rates(setting: Setting, device: Device, efficiency: Efficiency = STATED) -> 
         InputError: the device has no published peak for the recipe's format.
     """
     recipe = setting.precision
-    wide = product_rates(
-        device, sustained_flops(device, recipe.compute, efficiency), recipe.compute
-    )
+    wide = sustained_flops(device, recipe.compute, efficiency)
     narrow = sustained_flops(device, recipe.matmul, efficiency)
     return Rates(
-        narrow=dataclasses.replace(wide, flops=narrow),
-        wide=wide,
-        attention=attention_flops(device, recipe.compute),
-        memory=device.bandwidth * constants.ELEMENTWISE_MEMORY,
+        narrow=product_rates(device, narrow, recipe.compute, narrow_format=recipe.matmul),
+        wide=product_rates(device, wide, recipe.compute),
+        flash=flash_rates(device, recipe.compute, setting.plan.attention_version or 2),
+        memory=memory_rate(device),
         scattered=device.bandwidth * constants.SCATTERED_MEMORY,
         softmax=device.bandwidth * constants.SOFTMAX_MEMORY,
-        generation=generation(device),
+        start=device.measured.get("elementwise_start", constants.ELEMENTWISE_START),
     )
 
 
-def product_rates(device: Device, flops: float, wide_format: str) -> ProductRates:
-    """A device's rates for matrix products of some FLOP/s, by the constants for all devices."""
+def memory_rate(device: Device) -> float:
+    """Bytes per second of memory-bound operations."""
+    share = device.measured.get("elementwise_memory", constants.ELEMENTWISE_MEMORY)
+    return device.bandwidth * share
+
+
+def product_rates(
+    device: Device, flops: float, wide_format: str, *, narrow_format: str | None = None
+) -> ProductRates:
+    """A device's rates for matrix products of some FLOP/s.
+
+    Where nothing was measured on the device itself, by the constants for all devices.
+
+    Args:
+        device: the device.
+        flops: FLOP/s that the products sustain.
+        wide_format: the format whose peak the feed of operands goes with.
+        narrow_format: the format of the operands; None: the wide one.
+    """
     processors = device.multiprocessors or ASSUMED_MULTIPROCESSORS
-    peak = device.peak_flops(wide_format, field="precision")
+    peak = _feed_peak(device, wide_format)
+
+    def constant(name: str, usual: float) -> float:
+        found = measured(device, narrow_format or wide_format, f"product_{name}")
+        return usual if found is None else found
+
     return ProductRates(
         multiprocessors=processors,
         flops=flops,
-        memory=device.bandwidth * constants.PRODUCT_MEMORY,
-        feed=constants.PRODUCT_FEED * peak / processors,
-        start=constants.PRODUCT_START,
-        wave=constants.PRODUCT_WAVE,
-        split=constants.PRODUCT_SPLIT,
+        memory=device.bandwidth * constant("memory", constants.PRODUCT_MEMORY),
+        feed=constant("feed", constants.PRODUCT_FEED * peak / processors),
+        start=constant("start", constants.PRODUCT_START),
+        wave=constant("wave", constants.PRODUCT_WAVE),
+        split=constant("split", constants.PRODUCT_SPLIT),
+    )
+
+
+def _feed_peak(device: Device, wide_format: str) -> float:
+    """The 16-bit peak that the feed of operands goes with, whatever is multiplied.
+
+    Where there is none, what the wide format's would be in half its bytes.
+    """
+    peak = device.peak_flops(wide_format, field="precision")
+    size = dtype(wide_format).bytes
+    if size <= 2:
+        return peak
+    return device.peak.get("bf16") or device.peak.get("fp16") or peak * size / 2
+
+
+def flash_rates(device: Device, number_format: str, version: int) -> FlashRates:
+    """A device's rates for one generation of the flash kernel, or those measured on it.
+
+    Raises:
+        InputError: the device has no published peak for the format.
+    """
+    forward, backward = flash_shares(generation(device), version)
+    # Shares of the maker's peak where they were measured, and else of what power allows.
+    usual = attention_flops(device, number_format)
+    peak = device.peak_flops(number_format, field="precision")
+    own = [measured(device, number_format, f"attention_{way}") for way in ("forward", "backward")]
+    return FlashRates(
+        flops=usual,
+        forward=forward if own[0] is None else own[0] * peak / usual,
+        backward=backward if own[1] is None else own[1] * peak / usual,
+        memory=memory_rate(device),
+        multiprocessors=device.multiprocessors or ASSUMED_MULTIPROCESSORS,
     )
 
 
@@ -91,7 +144,7 @@ def forward_seconds(setting: Setting, rate: Rates, operation: Operation) -> Numb
     if operation.kind == "matmul" and operation.inputs:
         return _product_time(setting, rate, operation, _product(setting, operation))
     if operation.kind == "attention":
-        return _attention(setting, rate, operation, "forward")
+        return _attention(rate, operation, "forward")
     return _memory_bound(setting, rate, operation, _forward_bytes(operation))
 
 
@@ -105,7 +158,7 @@ def backward_seconds(setting: Setting, rate: Rates, operation: Operation) -> Num
         products = _gradients(setting, operation, _product(setting, operation))
         return total(_product_time(setting, rate, operation, product) for product in products)
     if operation.kind == "attention":
-        return _attention(setting, rate, operation, "backward")
+        return _attention(rate, operation, "backward")
     moved = union_bytes(operation.saves) + union_bytes((*operation.inputs, *operation.outputs))
     return _memory_bound(setting, rate, operation, moved)
 
@@ -173,20 +226,20 @@ def cast_seconds(setting: Setting, rate: Rates, operations: Operations, phase: P
     return constants.CAST_TRAFFIC * elements / rate.memory
 
 
-def _attention(setting: Setting, rate: Rates, operation: Operation, phase: Phase) -> Number:
+def _attention(rate: Rates, operation: Operation, phase: Phase) -> Number:
     """A flash kernel, by its generation's share of peak, and its inputs and outputs."""
-    version = setting.plan.attention_version or 2
     rows = operation.rows
-    width = 128 if rows is None else operation.inputs[0].elements / rows
-    share = flash_share(rate.generation, version, width, phase)
     flops = operation.flops
     if phase == "backward":
         flops = operation.flops_backward + operation.flops_inside
-    seconds = flops / (share * rate.attention)
-    if rows is not None:
-        seconds = seconds * wave_loss(rows / BLOCK, rate.wide.multiprocessors)
-    moved = union_bytes((*operation.inputs, *operation.outputs))
-    return seconds + (moved if phase == "forward" else 2 * moved) / rate.memory
+    return flash_seconds(
+        rate.flash,
+        phase,
+        flops=flops,
+        moved=union_bytes((*operation.inputs, *operation.outputs)),
+        width=128 if rows is None else operation.inputs[0].elements / rows,
+        rows=rows,
+    )
 
 
 def _forward_bytes(operation: Operation) -> Number:
@@ -209,5 +262,5 @@ def _memory_bound(setting: Setting, rate: Rates, operation: Operation, moved: Nu
     factor = 1.0
     if eager and not core:
         factor = constants.EAGER_TRAFFIC
-    seconds = factor * moved / speed + constants.ELEMENTWISE_START
-    return maximum(seconds, operation.flops / rate.attention)
+    seconds = factor * moved / speed + rate.start
+    return maximum(seconds, operation.flops / rate.flash.flops)

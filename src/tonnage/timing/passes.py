@@ -127,10 +127,11 @@ def host_seconds(setting: Setting, traffic: Iterable[Traffic], cluster: Cluster)
     """What the host needs to issue one layer's pass; nothing where graphs replay it."""
     if setting.runtime.host == "graph" or setting.plan.cuda_graphs:
         return 0.0
-    seconds = constants.HOST_PASS * (constants.COMPILED_HOST if setting.plan.compile else 1.0)
+    once = cluster.device.measured.get("host_pass", constants.HOST_PASS)
+    seconds = once * (constants.COMPILED_HOST if setting.plan.compile else 1.0)
     for item in traffic:
         in_place = item.collective.kind == "all_reduce"
-        once = constants.HOST_REDUCE if in_place else constants.HOST_COLLECTIVE
-        seconds = seconds + where(item.axis.size > 1, item.count * once, 0.0)
+        issue = constants.HOST_REDUCE if in_place else constants.HOST_COLLECTIVE
+        seconds = seconds + where(item.axis.size > 1, item.count * issue, 0.0)
         seconds = seconds + verification_seconds(setting, item, cluster)
     return seconds

@@ -135,19 +135,6 @@ def stage_time(
     )
 
 
-def _further(
-    setting: Setting, ledger: StageLedger, cluster: Cluster, rate: Rates
-) -> list[tuple[str, Number, Pass]]:
-    """The passes of the predictors of further tokens, each with a loss of its own."""
-    found = ledger.predictors
-    if not found.depth:
-        return []
-    once = _times(setting, found.operations, cluster, rate, layer=True)
-    loss = Pass(compute=loss_seconds(setting, rate), exposed={}, host=0.0)
-    passes = [("forward", found.depth, once.forward), ("backward", found.depth, once.backward)]
-    return [*passes, ("backward", found.depth, loss)]
-
-
 def working_seconds(
     setting: Setting,
     ledger: StageLedger,
@@ -169,11 +156,24 @@ def _ends(
     setting: Setting, ledger: StageLedger, cluster: Cluster, rate: Rates
 ) -> list[tuple[str, Number, Pass]]:
     """The passes of the embedding and of the head."""
+    ahead = 2 if setting.plan.reference_model else 1
     ends = [end for end in (ledger.embedding, ledger.head) if end]
     times = [_times(setting, end, cluster, rate, layer=False) for end in ends]
-    often = 2 if setting.plan.reference_model else 1
-    forward: list[tuple[str, Number, Pass]] = [("forward", often, time.forward) for time in times]
+    forward: list[tuple[str, Number, Pass]] = [("forward", ahead, time.forward) for time in times]
     return forward + [("backward", 1, time.backward) for time in times]
+
+
+def _further(
+    setting: Setting, ledger: StageLedger, cluster: Cluster, rate: Rates
+) -> list[tuple[str, Number, Pass]]:
+    """The passes of the predictors of further tokens, each with a loss of its own."""
+    found = ledger.predictors
+    if not found.depth:
+        return []
+    once = _times(setting, found.operations, cluster, rate, layer=True)
+    loss = Pass(compute=loss_seconds(setting, rate), exposed={}, host=0.0)
+    passes = [("forward", found.depth, once.forward), ("backward", found.depth, once.backward)]
+    return [*passes, ("backward", found.depth, loss)]
 
 
 def _accumulation(setting: Setting, ledger: StageLedger, rate: Rates) -> Pass:

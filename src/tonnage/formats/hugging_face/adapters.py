@@ -48,7 +48,7 @@ TARGETS: dict[str, tuple[LoraTarget, ...]] = {
 }
 """Names of linear layers in transformers' classes, and what they are called here."""
 
-_QWEN: dict[str, tuple[LoraTarget, ...]] = {"w1": ("up_proj",), "w2": ("gate_proj",)}
+QWEN: dict[str, tuple[LoraTarget, ...]] = {"w1": ("up_proj",), "w2": ("gate_proj",)}
 """The same names in a Qwen of the first generation, which has no ``w3``."""
 
 SAVED = {
@@ -82,7 +82,7 @@ def read_targets(names: Sequence[str]) -> Targets:
     inside = [name for name in names if not _in_experts(name)]
     unknown = [name for name in names if _in_experts(name)]
     words = [word for name in inside for word in _alternatives(name)]
-    table = TARGETS if "w3" in words else {**TARGETS, **_QWEN}
+    table = TARGETS if "w3" in words else {**TARGETS, **QWEN}
     for word in words:
         if word == "c_proj":
             known += ["o_proj", "down_proj"]

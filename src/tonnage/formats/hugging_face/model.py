@@ -6,7 +6,7 @@ Sources: TRL, ``trainer/model_config.py``; the example scripts of transformers
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tonnage.errors import NotModelledError
 from tonnage.formats.hugging_face.adapters import read_saved, read_targets
@@ -124,8 +124,12 @@ def note_checkpoint(fields: Fields, name: str | None) -> None:
         fields.note(f"{name}: a base of 4 bits, by its name")
 
 
-def read_model(fields: Fields) -> Run:
+def read_model(fields: Fields, *, dropout: float = 0.0) -> Run:
     """Model, formats and adapters by the keys of TRL and of example scripts.
+
+    Args:
+        fields: the file.
+        dropout: of adapters, where none is named.
 
     Raises:
         InputError: a key has no value of its type.
@@ -135,7 +139,7 @@ def read_model(fields: Fields) -> Run:
     if fields.flag("use_flash_attention_2", "use_flash_attn", "flash_attn"):
         plan.setdefault("attention_version", 2)
     if _adapts(fields):
-        plan.update(_adapters(fields, name))
+        plan.update(_adapters(fields, name, dropout))
     stored = read_stored(
         fields, "dtype", "torch_dtype", "model_init_kwargs.dtype", "model_init_kwargs.torch_dtype"
     )
@@ -152,7 +156,7 @@ def _adapts(fields: Fields) -> bool:
     return any(given) if given else any(fields.has(path) for path in _RANK)
 
 
-def _adapters(fields: Fields, name: str | None) -> dict[str, object]:
+def _adapters(fields: Fields, name: str | None, usual: float) -> dict[str, object]:
     rank = fields.whole(*_RANK, least=1) or 16
     four = fields.flag("load_in_4bit", "use_4bit_quantization", "quantization_config.load_in_4bit")
     eight = fields.flag("load_in_8bit", "use_8bit_quantization", "quantization_config.load_in_8bit")
@@ -170,15 +174,14 @@ def _adapters(fields: Fields, name: str | None) -> dict[str, object]:
         *("lora_target_modules", "target_modules", "peft_config.target_modules"),
         "lora_config.target_modules",
     )
+    dropout = fields.number("lora_dropout", "peft_config.lora_dropout", "lora_config.lora_dropout")
     saved = ("lora_modules_to_save", "modules_to_save", "peft_config.modules_to_save")
     return adapter_plan(
         fields,
         rank=rank,
         targets=fields.words(*paths),
         target_path=paths[0],
-        dropout=fields.number(
-            "lora_dropout", "peft_config.lora_dropout", "lora_config.lora_dropout"
-        ),
+        dropout=usual if dropout is None else dropout,
         saved=fields.words(*saved),
         saved_path=saved[0],
         base=base or prequantised(name),
@@ -192,25 +195,25 @@ def refuse_dora(fields: Fields, *paths: str) -> None:
             fields.leave(path, "weighed as plain LoRA: DoRA's magnitudes and norms are left out")
 
 
-def preference(
-    fields: Fields, path: str, method: str, plan: Mapping[str, object], *, reference: bool = True
-) -> int:
-    """Sequences of a sample in a preference method, with what is left out said.
+def preference(fields: Fields, path: str, method: str, *, reference: bool = True) -> Run:
+    """A preference method: pairs of answers, and a reference model beside the one that trains.
 
     Args:
         fields: the file.
         path: the key that names the method.
         method: its name.
-        plan: what the file says of the plan; with adapters the reference is the base itself.
-        reference: the method holds a frozen copy beside the model.
+        reference: the method holds a frozen copy of the model, or runs the base of its adapters.
     """
     pairs = 1 if method == "kto" else 2
     if pairs == 2:
         fields.note(f"{path} {method}: a pair of answers is two sequences of a micro-batch")
-    if reference:
-        held = "is the base itself" if plan.get("lora_rank") else "holds its own weights, left out"
-        fields.note(f"{path} {method}: the reference model {held}; its forward pass is not timed")
-    return pairs
+    if not reference:
+        return Run(sequences=pairs)
+    fields.note(
+        f"{path} {method}: a frozen reference model runs forward beside the one that trains"
+    )
+    fields.says("reference_model", path)
+    return Run(sequences=pairs, plan={"reference_model": True})
 
 
 ROLLOUTS = frozenset(

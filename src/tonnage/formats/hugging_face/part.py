@@ -70,23 +70,34 @@ def join(parts: Sequence[Part], gpus: int | None) -> Launch:
         notes.append(f"{whole.processes} processes are started: weighed over {gpus} devices")
     settled = settle(whole, gpus)
     plan, parts, left = _without_unmodelled(settled.plan, parts)
+    named = _labels(parts)
 
     def fate(name: str) -> tuple[str, ...]:
-        named = [(one.name, path) for one in parts for path in one.account[name]]
-        return tuple(f"{file}: {path}" if len(parts) > 1 else path for file, path in named)
+        return tuple(f"{label}{path}" for label, one in named for path in one.account[name])
 
     return Launch(
-        kind=" + ".join(dict.fromkeys(one.kind for one in parts)),
+        kind=" + ".join(dict.fromkeys(one.kind for one in parts if any(one.account.values()))),
         model=whole.model,
         plan=plan,
         gpus=whole.processes,
         steps=whole.steps,
         notes=(*notes, *settled.notes, *left),
         lacks=settled.lacks,
+        by_width={} if whole.bucket_by_width is None else {"bucket_bytes": whole.bucket_by_width},
         used=fate("used"),
         ignored=fate("ignored"),
         not_understood=fate("not_understood"),
     )
+
+
+def _labels(parts: Sequence[Part]) -> list[tuple[str, Part]]:
+    """What stands before each part's keys: the file's name, where there are several."""
+    told = [one for one in parts if any(one.account.values())]
+    if len(told) < 2:
+        return [("", one) for one in told]
+    names = [one.name for one in told]
+    kinds = [f" ({one.kind})" if names.count(one.name) > 1 else "" for one in told]
+    return [(f"{one.name}{kind}: ", one) for one, kind in zip(told, kinds, strict=True)]
 
 
 def _without_unmodelled(

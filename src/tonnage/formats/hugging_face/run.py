@@ -38,6 +38,7 @@ class Run:
         batch_at_least: samples in a step that accumulation is chosen for (ms-swift).
         seq: tokens in a sequence.
         steps: optimizer steps of the run.
+        bucket_by_width: bytes of DeepSpeed's buckets over the square of the hidden size.
         plan: fields of a plan that nothing else decides on.
         habits: habits of the runtime that the files change.
     """
@@ -62,6 +63,7 @@ class Run:
     batch_at_least: int | None = None
     seq: int | None = None
     steps: int | None = None
+    bucket_by_width: int | None = None
     plan: Mapping[str, object] = field(default_factory=dict)
     habits: Mapping[str, str] = field(default_factory=dict)
 

@@ -128,7 +128,10 @@ def of_options(fields: Fields, path: str, options: tuple[str, ...]) -> Run:
 
 
 def read_parallelism(fields: Fields, prefix: str, names: str = "parallelism_config_") -> Run:
-    """Accelerate's ``parallelism_config``: replicas, shards, tensor and context parallelism."""
+    """Accelerate's ``parallelism_config``: replicas, shards, tensor and context parallelism.
+
+    Keys and values are gathered, or passed round (``alltoall``, a rotation).
+    """
 
     def at(name: str) -> tuple[str, str]:
         return f"{prefix}{names}{name}", f"{prefix}{name}"
@@ -141,6 +144,9 @@ def read_parallelism(fields: Fields, prefix: str, names: str = "parallelism_conf
     plan: dict[str, object] = {axis: sizes[axis] for axis in ("tp", "cp") if sizes[axis] > 1}
     for axis in plan:
         fields.says(axis, *at(f"{axis}_size"))
+    rotation = fields.word(*at("cp_comm_strategy"))
+    if sizes["cp"] > 1 and (rotation or "").lower() == "alltoall":
+        plan["cp_comm"] = "p2p"
     if sizes["dp_replicate"] > 1 and sizes["dp_shard"] * sizes["cp"] > 1:
         plan["hsdp_shard"] = sizes["dp_shard"] * sizes["cp"]
     engine = "fsdp2" if max(sizes["dp_shard"], sizes["tp"], sizes["cp"]) > 1 else None
@@ -149,6 +155,6 @@ def read_parallelism(fields: Fields, prefix: str, names: str = "parallelism_conf
 
 _AXES = ("dp_replicate", "dp_shard", "tp", "cp", "sp")
 _DETAILS = (
-    *("cp_backend", "cp_comm_strategy", "sp_backend", "sp_seq_length"),
+    *("cp_backend", "sp_backend", "sp_seq_length"),
     *("sp_seq_length_is_variable", "sp_attn_implementation", "tp_enable_async_tp"),
 )

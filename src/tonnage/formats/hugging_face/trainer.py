@@ -27,6 +27,10 @@ NESTED = (
 """Mappings inside the Trainer's arguments that nothing modelled depends on."""
 
 
+OPTIMIZER = "adamw_torch_fused"
+"""The Trainer's optimizer where none is named, since transformers 5 with PyTorch 2.8."""
+
+
 def read_arguments(fields: Fields) -> Run:
     """What the Trainer's arguments say.
 

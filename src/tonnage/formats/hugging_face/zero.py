@@ -68,7 +68,10 @@ def read_deepspeed(fields: Fields) -> Run:
     """
     zero = _stage(fields)
     plan: dict[str, object] = {"zero": zero}
+    by_width = _by_width(fields, zero)
     habits = _buffers(fields, zero)
+    if by_width is not None:
+        habits.pop("bucket_bytes", None)
     plan.update(_offload(fields))
     for role, path in (
         ("reduction_dtype", "communication_data_type"),
@@ -93,6 +96,7 @@ def read_deepspeed(fields: Fields) -> Run:
         samples=_count(fields, "train_micro_batch_size_per_gpu"),
         grad_acc=_count(fields, "gradient_accumulation_steps"),
         batch=_count(fields, "train_batch_size"),
+        bucket_by_width=by_width,
         plan=plan,
         habits=habits,
     )
@@ -119,18 +123,34 @@ def _buffers(fields: Fields, zero: int) -> dict[str, str]:
     habits: dict[str, str] = {}
     prefix = "zero_optimization."
     bucket = _count(fields, f"{prefix}reduce_bucket_size")
-    overlap = _switch(fields, f"{prefix}overlap_comm")
-    contiguous = _switch(fields, f"{prefix}contiguous_gradients")
-    if zero and (bucket is not None or overlap is not None):
-        two = overlap and contiguous is not False and zero < 3
+    count = _buckets(fields, zero)
+    if zero and (bucket is not None or fields.has(f"{prefix}overlap_comm")):
         elements = _DEFAULT_BUCKET if bucket is None else bucket
-        habits["bucket_bytes"] = str(elements * _GRADIENT_BYTES * (2 if two else 1))
+        habits["bucket_bytes"] = str(elements * _GRADIENT_BYTES * count)
     if zero == 0 and fields.has(f"{prefix}reduce_bucket_size"):
         fields.ignore(f"{prefix}reduce_bucket_size")
     live = _count(fields, f"{prefix}stage3_max_live_parameters", f"{prefix}max_live_parameters")
     if live is not None and zero == 3:
         habits["live_parameters"] = str(live)
     return habits
+
+
+def _buckets(fields: Fields, zero: int) -> int:
+    """Buckets that are held: two where one fills while the other is reduced."""
+    overlap = _switch(fields, "zero_optimization.overlap_comm")
+    contiguous = _switch(fields, "zero_optimization.contiguous_gradients")
+    return 2 if overlap and contiguous is not False and zero < 3 else 1
+
+
+def _by_width(fields: Fields, zero: int) -> int | None:
+    """An ``"auto"`` bucket has the square of the hidden size in elements.
+
+    Source: transformers, ``integrations/deepspeed.py`` (``trainer_config_finalize``).
+    """
+    prefix = "zero_optimization."
+    if not zero or fields.peek(f"{prefix}reduce_bucket_size") != "auto":
+        return None
+    return _GRADIENT_BYTES * _buckets(fields, zero)
 
 
 _DEFAULT_BUCKET = 500_000_000

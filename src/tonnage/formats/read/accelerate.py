@@ -65,17 +65,19 @@ def parts(document: Document) -> tuple[Part, ...]:
         said, _ = overlay(said, _deepspeed(fields))
     elif engine == "megatron":
         said, _ = overlay(said, _megatron(fields))
-    elif engine == "fsdp1":
+    elif engine == "fsdp1" or (engine is None and fields.under("fsdp_config")):
         said, _ = overlay(said, read_fsdp(fields, "fsdp_config.", version=1))
     if fields.under("parallelism_config"):
         said, _ = overlay(said, read_parallelism(fields, "parallelism_config."))
     fields.ignore(*_IRRELEVANT, *_unused(engine))
     usual = Run(mixed="no", plan={"zero": 2} if engine == "deepspeed" else {})
+    usual = usual if engine is not None else usual.filled(engine="none")
     return (part(KIND, document, fields, said, usual), *beside)
 
 
-def _engine(document: Document, fields: Fields) -> Engine:
-    word = (fields.word("distributed_type") or "NO").upper().removeprefix("DISTRIBUTEDTYPE.")
+def _engine(document: Document, fields: Fields) -> Engine | None:
+    """The engine that is named; the options of a launcher may name none."""
+    word = (fields.word("distributed_type") or "").upper().removeprefix("DISTRIBUTEDTYPE.")
     if fields.flag("use_cpu") or word == "MULTI_CPU":
         raise not_a_launch(document, "it trains on processors, not on accelerators")
     if word in ("TPU", "XLA"):
@@ -89,6 +91,8 @@ def _engine(document: Document, fields: Fields) -> Engine:
         "TP": "fsdp2",
     }
     engines |= dict.fromkeys(_DEVICES, "none")
+    if not word:
+        return None
     if word not in engines:
         fields.fail("distributed_type", word, ", ".join(engines))
     if word in ("NO", "FALSE"):
@@ -195,7 +199,7 @@ _MEGATRON_IRRELEVANT = (
 )
 
 
-def _unused(engine: Engine) -> tuple[str, ...]:
+def _unused(engine: Engine | None) -> tuple[str, ...]:
     """Sections of engines that this run does not use."""
     sections = {
         "deepspeed": "deepspeed_config",

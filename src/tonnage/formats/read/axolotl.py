@@ -66,7 +66,7 @@ def parts(document: Document) -> tuple[Part, ...]:
     on |= switched(fields, packing="pretraining_sample_concatenation")
     on |= _activations(fields)
     run, _ = overlay(run, Run(plan=on, recompute=_checkpointing(fields)))
-    run = run.filled(sequences=_method(fields, adapted))
+    run, _ = overlay(run, _method(fields))
     refuse_dora(fields, "peft_use_dora")
     for path, why in LEFT.items():
         if fields.peek(path) not in (None, False, 0, 1, "false", [], 1.0) or (
@@ -240,13 +240,13 @@ def _adapters(fields: Fields) -> dict[str, object]:
     )
 
 
-def _method(fields: Fields, plan: dict[str, object]) -> int | None:
-    """Sequences of a sample, where it is not one."""
+def _method(fields: Fields) -> Run:
+    """What a preference method adds; nothing in supervised training."""
     if fields.flag("reward_model", "process_reward_model"):
         refuse_method("reward_model", "reward")
     method = (fields.word("rl") or "").lower()
     if method in ROLLOUTS:
         refuse_method("rl", method)
     if not method or method == "false":
-        return None
-    return preference(fields, "rl", method, plan, reference=method in ("dpo", "ipo", "kto"))
+        return Run()
+    return preference(fields, "rl", method, reference=method in ("dpo", "ipo", "kto"))

@@ -22,7 +22,7 @@ from tonnage.formats.hugging_face.model import (
 )
 from tonnage.formats.hugging_face.part import Part, part
 from tonnage.formats.hugging_face.run import Run, overlay
-from tonnage.formats.hugging_face.trainer import NESTED, liger, read_arguments
+from tonnage.formats.hugging_face.trainer import NESTED, OPTIMIZER, liger, read_arguments
 from tonnage.formats.keys import Fields
 from tonnage.formats.options import options
 
@@ -73,13 +73,13 @@ def parts(document: Document) -> tuple[Part, ...]:
     if method in ("dpo", "kto"):
         loss = (fields.word("pref_loss") or "sigmoid").lower()
         held = loss not in ("orpo", "simpo")
-        run = run.filled(sequences=preference(fields, "stage", method, run.plan, reference=held))
+        run, _ = overlay(run, preference(fields, "stage", method, reference=held))
     refuse_dora(fields, "use_dora")
     for path, why in _LEFT.items():
         if fields.flag(path) if fields.peek(path) not in ("convert", "load") else True:
             fields.leave(path, why)
     usual = Run(mixed="no", loaded="bf16", upcast=True, samples=8, grad_acc=1, seq=2048)
-    usual = usual.filled(recompute=True, reentrant=True)
+    usual = usual.filled(recompute=True, reentrant=True, optimizer=OPTIMIZER)
     if fields.flag("disable_gradient_checkpointing"):
         usual = usual.filled(recompute=False)
     fields.ignore(*options(KIND, "transformers"), *NESTED, "hyper_parallel_args.*")

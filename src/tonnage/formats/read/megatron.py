@@ -70,6 +70,8 @@ def read(document: Document) -> Launch:
     """
     draft, names = start(document, kind="megatron", stack="megatron")
     fields = draft.fields
+    if names.flag("perform-rl-step"):
+        raise not_a_launch(document, "it generates text in each step, which is not modelled")
     fill(draft, names)
     if is_hybrid(names):
         read_hybrid(draft, names)

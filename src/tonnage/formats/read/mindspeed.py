@@ -92,13 +92,19 @@ def read(document: Document) -> Launch:
         draft.put("ep", draft.plan["ep"] * draft.plan.get("tp", 1), *names("moe-tp-extend-ep"))
         draft.put("etp", 1, *names("moe-tp-extend-ep"))
     _read_adapters(draft, names)
-    _read_memory(names)
+    _read_memory(draft, names)
     read_shape(draft, names, **_shape(draft, names))
     names.ignore(*IGNORED, *_IGNORED)
     return draft.finish()
 
 
 def _read_schedule(draft: Draft, names: Names) -> None:
+    algorithm = names.word("context-parallel-algo") or ""
+    if draft.plan.get("cp", 1) > 1 and algorithm:
+        known = {"ulysses_cp_algo": "a2a", "megatron_cp_algo": "p2p"}.get(algorithm)
+        draft.put("cp_comm", known, *names("context-parallel-algo"))
+        if known is None:
+            names.fields.leave(names("context-parallel-algo")[0], "is not modelled")
     method = names.word("schedules-method")
     draft.put("schedule", method, *names("schedules-method"))
     if names.on("gemm-gradient-accumulation-fusion", "no-gemm-gradient-accumulation-fusion"):
@@ -153,13 +159,16 @@ def _read_adapters(draft: Draft, names: Names) -> None:
         names.fields.leave(names("qlora")[0], "a quantised base is not modelled with mindspeed")
 
 
-def _read_memory(names: Names) -> None:
+def _read_memory(draft: Draft, names: Names) -> None:
     """What MindSpeed does to save memory beyond recomputation."""
     if names.flag("reuse-fp32-param"):
         # The bf16 weights are the upper half of their fp32 masters: one copy of both.
         names.fields.leave(
             names("reuse-fp32-param")[0], "weights and masters in one copy are not modelled"
         )
-    for option in ("swap-attention", "recompute-activation-function", "swap-optimizer"):
+    if names.flag("swap-optimizer"):
+        draft.put("offload_optimizer", 1.0, *names("swap-optimizer"))
+    draft.flag("recompute_per_stage", *names("enable-recompute-layers-per-pp-rank"))
+    for option in ("swap-attention", "recompute-activation-function"):
         if names.flag(option):
             names.fields.leave(names(option)[0], "is not modelled")

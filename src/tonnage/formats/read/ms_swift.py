@@ -23,14 +23,21 @@ from tonnage.formats.hugging_face.model import (
 )
 from tonnage.formats.hugging_face.part import Part, part
 from tonnage.formats.hugging_face.run import Run, overlay
-from tonnage.formats.hugging_face.trainer import NESTED, read_arguments
+from tonnage.formats.hugging_face.trainer import NESTED, OPTIMIZER, read_arguments
 from tonnage.formats.keys import Fields
 from tonnage.formats.options import options
 from tonnage.formats.read.ms_swift_megatron import is_megatron, read_megatron
 
 KIND = "ms-swift"
 
-USUAL = Run(mixed="bf16", loaded="bf16", samples=1, batch_at_least=16, recompute=True)
+USUAL = Run(
+    mixed="bf16",
+    loaded="bf16",
+    samples=1,
+    batch_at_least=16,
+    recompute=True,
+    optimizer=OPTIMIZER,
+)
 """ms-swift's defaults: the checkpoint's format, taken to be bf16, and steps of 16 samples."""
 
 _MARKS = (
@@ -86,9 +93,7 @@ def parts(document: Document) -> tuple[Part, ...]:
     run, _ = overlay(_arguments(fields), _own(fields))
     if method:
         held = method in ("dpo", "kto")
-        run = run.filled(
-            sequences=preference(fields, "rlhf_type", method, run.plan, reference=held)
-        )
+        run, _ = overlay(run, preference(fields, "rlhf_type", method, reference=held))
     refuse_dora(fields, "use_dora")
     for path, why in _LEFT.items():
         off = fields.peek(path) in (None, False, 0, 1, "", 1.0) and fields.peek(path) is not True

@@ -99,8 +99,7 @@ def detect(document: Document) -> bool:
         return "tensor_model_parallel_size" in document.text or "megatron.bridge" in document.text
     if document.any("trainer.num_nodes", "trainer.devices", "exp_manager"):
         return True
-    bridge = document.any("model.tensor_model_parallel_size", "train.micro_batch_size")
-    return bridge or document.has("step_scheduler", "model")
+    return document.any("model.tensor_model_parallel_size", "train.micro_batch_size")
 
 
 def read(document: Document) -> Launch:
@@ -177,21 +176,8 @@ def _read_cluster(draft: Draft) -> None:
 
 def _read_batch(draft: Draft, names: Names) -> None:
     fields = draft.fields
-    if not names.has("micro-batch-size"):
-        draft.whole("mbs", "step_scheduler.local_batch_size", "dataloader.batch_size")
-    if not names.has("global-batch-size"):
-        draft.whole("gbs", "step_scheduler.global_batch_size")
-    before = dict(draft.plan)
     read_batch(draft, names)
-    if "mbs" in before:
-        draft.found("mbs")
-    if "gbs" in before:
-        draft.plan.pop("grad_acc", None)
-    if "seq" not in draft.plan:
-        draft.whole("seq", "packed_sequence.packed_sequence_size", "dataset.seq_length")
-        if "seq" in draft.plan:
-            draft.found("seq")
-    draft.steps = draft.steps or fields.whole("step_scheduler.max_steps")
+    draft.steps = draft.steps or fields.whole("trainer.max_steps", least=1)
 
 
 def _read_precision(draft: Draft, names: Names) -> None:

@@ -222,9 +222,7 @@ def _loss(draft: Draft) -> None:
     if loss in ("DPOLoss", "RSOLoss", "SimPOLoss"):
         draft.plan["mbs"] = 2 * int(draft.plan.get("mbs", 1))
         fields.note(f"loss {loss}: a pair of answers is two sequences of a micro-batch")
-        held = "is the base itself" if "lora_rank" in draft.plan else "is left out"
-        if loss != "SimPOLoss":
-            fields.note(f"loss {loss}: the reference model {held}; its pass is not timed")
+        draft.put("reference_model", loss != "SimPOLoss" or None, "loss._component_")
         draft.put("loss", "eager", "loss._component_")
     elif loss == "CrossEntropyLoss":
         draft.put("loss", "eager", "loss._component_")

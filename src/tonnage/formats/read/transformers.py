@@ -7,7 +7,7 @@ from tonnage.formats.hugging_face.beside import referred
 from tonnage.formats.hugging_face.model import read_model, refuse_dora, switched
 from tonnage.formats.hugging_face.part import Part, part
 from tonnage.formats.hugging_face.run import Run, overlay
-from tonnage.formats.hugging_face.trainer import NESTED, read_arguments
+from tonnage.formats.hugging_face.trainer import NESTED, OPTIMIZER, read_arguments
 from tonnage.formats.keys import Fields
 from tonnage.formats.options import options
 
@@ -23,13 +23,14 @@ SEQUENCE = (
 )
 """Names that scripts give to the length of a sequence."""
 
-USUAL = Run(mixed="no", samples=8, grad_acc=1)
+USUAL = Run(mixed="no", samples=8, grad_acc=1, optimizer=OPTIMIZER)
 """The Trainer's defaults where a plan has none of its own; weights as the checkpoint has them."""
 
 _MARKS = (
     *("per_device_train_batch_size", "gradient_accumulation_steps", "gradient_checkpointing"),
     *("num_train_epochs", "lr_scheduler_type", "logging_steps", "save_strategy", "eval_strategy"),
     *("report_to", "optim", "warmup_ratio", "model_name_or_path", "fsdp_config", "save_steps"),
+    *("learning_rate", "output_dir", "bf16", "fp16", "per_device_eval_batch_size"),
 )
 
 NESTED_SCRIPT = (

@@ -18,19 +18,27 @@ from tonnage.formats.hugging_face.model import (
 )
 from tonnage.formats.hugging_face.part import Part, part
 from tonnage.formats.hugging_face.run import Run, overlay
-from tonnage.formats.hugging_face.trainer import NESTED, read_arguments
+from tonnage.formats.hugging_face.trainer import NESTED, OPTIMIZER, read_arguments
 from tonnage.formats.keys import Fields
 from tonnage.formats.options import options
 from tonnage.formats.read.transformers import NESTED_SCRIPT
 
 KIND = "trl"
 
-USUAL = Run(mixed="bf16", loaded="fp32", samples=8, grad_acc=1, seq=1024, recompute=True)
+USUAL = Run(
+    mixed="bf16",
+    loaded="fp32",
+    samples=8,
+    grad_acc=1,
+    seq=1024,
+    recompute=True,
+    optimizer=OPTIMIZER,
+)
 """TRL's own defaults: bf16 over weights in fp32, 1024 tokens, activations recomputed."""
 
 _MARKS = (
     *("dataset_name", "dataset_mixer", "dataset_mixture", "use_peft", "lora_r", "packing"),
-    *("max_seq_length", "max_prompt_length", "num_generations", "dataset_text_field"),
+    *("max_prompt_length", "num_generations", "dataset_text_field"),
     *("max_completion_length", "bnb_4bit_quant_type", "precompute_ref_log_probs"),
 )
 _TRAINS = (
@@ -58,11 +66,11 @@ def parts(document: Document) -> tuple[Part, ...]:
     fields = Fields(document.values)
     method = _method(fields)
     beside = referred(document, fields, "deepspeed")
-    run, _ = overlay(read_arguments(fields), read_model(fields))
+    run, _ = overlay(read_arguments(fields), read_model(fields, dropout=0.05))
     run = run.filled(seq=fields.whole("max_length", "max_seq_length", "max_seq_len", least=1))
     if method in _PREFERENCES:
-        pairs = preference(fields, "trainer", method, run.plan, reference=method in ("dpo", "kto"))
-        run = run.filled(sequences=pairs)
+        held = preference(fields, "trainer", method, reference=method in ("dpo", "kto"))
+        run, _ = overlay(run, held)
     refuse_dora(fields, "use_dora")
     on = switched(fields, packing="packing", offload_activations="activation_offloading")
     run, _ = overlay(run, Run(plan=on))

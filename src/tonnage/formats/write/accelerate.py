@@ -115,7 +115,13 @@ def _mesh(told: Told) -> dict[str, object]:
     ranks = told.cluster.gpus // (tp * cp)
     shards = ranks if shard is None else shard // cp
     sizes = {"dp_replicate": ranks // shards, "dp_shard": shards, "tp": tp, "cp": cp}
-    named = {f"parallelism_config_{name}_size": size for name, size in sizes.items()}
+    named: dict[str, object] = {
+        f"parallelism_config_{name}_size": size for name, size in sizes.items()
+    }
+    if cp > 1:
+        named["parallelism_config_cp_comm_strategy"] = told.choose(
+            "cp_comm", allgather="allgather", p2p="alltoall"
+        )
     return {"parallelism_config": named}
 
 

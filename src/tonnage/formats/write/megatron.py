@@ -26,7 +26,8 @@ _MODULES = {
     "mlp": "mlp",
     "moe": "moe",
     "layernorm": "layernorm",
-    "activation": "moe_act",
+    "moe_act": "moe_act",
+    "mla_up_proj": "mla_up_proj",
 }
 _SHARDING = ("no_shard", "optim", "optim_grads", "optim_grads_params")
 
@@ -94,6 +95,9 @@ def parallel_options(told: Told) -> Options:
     }
     if told.take("sp"):
         found["sequence-parallel"] = None
+    exchange = told.take("cp_comm")
+    if told.plan.cp > 1 and exchange is not None:
+        found["cp-comm-type"] = exchange
     if told.architecture.is_moe:
         found["expert-model-parallel-size"] = told.plan.ep
         found["expert-tensor-parallel-size"] = told.plan.etp or 1
@@ -110,6 +114,9 @@ def _stages(told: Told) -> Options:
         found["pipeline-model-parallel-layout"] = layout
     elif chunks > 1:
         found["num-virtual-stages-per-pipeline-rank"] = chunks
+    group = told.take("vpp_group")
+    if group is not None and chunks > 1:
+        found["microbatch-group-size-per-virtual-pipeline-stage"] = group
     for field, option in (
         ("first_stage_layers", "decoder-first-pipeline-num-layers"),
         ("last_stage_layers", "decoder-last-pipeline-num-layers"),
@@ -172,6 +179,11 @@ def training_options(told: Told, *, narrow: bool) -> Options:
     found |= told.choose("loss", vocab_parallel={}, vocab_parallel_fused=loss)
     if told.take("tp_comm_overlap"):
         found["tp-comm-overlap"] = None
+    if told.take("fp8_param_gather"):
+        found["fp8-param-gather"] = None
+    deferral = told.take("wgrad_deferral_limit")
+    if deferral is not None:
+        found |= {"defer-embedding-wgrad-compute": None, "wgrad-deferral-limit": deferral}
     if told.take("cuda_graphs"):
         found["enable-cuda-graph"] = None
     predictors = told.take("mtp")

@@ -9,15 +9,23 @@ from tonnage.formats.told import Told
 from tonnage.formats.write.megatron import data_options, parallel_options, script, training_options
 from tonnage.formats.write.megatron_model import Options, model_options
 
+_ALGORITHMS = {"p2p": "megatron_cp_algo", "a2a": "ulysses_cp_algo"}
+
 
 def write(told: Told) -> str:
     """The script."""
     kernels: Options = {"use-fused-rmsnorm": None, "use-fused-rotary-pos-emb": None}
     if told.choose("attention", flash=True, eager=False):
         kernels["use-flash-attn"] = None
+    parallel = parallel_options(told)
+    exchange = parallel.pop("cp-comm-type", None)
+    if exchange is not None:
+        if exchange not in _ALGORITHMS:
+            told.refuse("cp_comm", ", ".join(_ALGORITHMS))
+        parallel["context-parallel-algo"] = _ALGORITHMS[str(exchange)]
     sections = {
         "MODEL_ARGS": model_options(told),
-        "PARALLEL_ARGS": parallel_options(told),
+        "PARALLEL_ARGS": parallel,
         "TRAINING_ARGS": {**training_options(told, narrow=False), **kernels},
         "DATA_ARGS": data_options(),
     }

@@ -6,6 +6,14 @@ SCRIPT = (
     *("seq", "recompute", "recompute_method", "recompute_num_layers", "recompute_modules"),
     *("attention", "attention_version", "loss", "compile", "packing", "optimizer_step"),
     *("optimizer_in_backward", "lora_rank", "lora_targets", "lora_base", "lora_dropout"),
-    *("lora_saved", "freeze", "overlap_grad_reduce", "overlap_param_gather"),
+    *(
+        "lora_saved",
+        "freeze",
+        "reference_model",
+        "document",
+        "offload_activations",
+        "overlap_grad_reduce",
+        "overlap_param_gather",
+    ),
 )
 """Fields of a plan."""

@@ -1,0 +1,63 @@
+"""``tonnage batch``: step time and throughput against the batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Group, Parameter
+
+from tonnage.cli.cluster import ClusterFlags
+from tonnage.cli.flags import plan_changes, with_plan_flags
+from tonnage.cli.limits import LimitFlags
+from tonnage.cli.output import JsonFlag, print_json
+from tonnage.cli.plan_file import plan_of
+from tonnage.cli.stdin import show_hyphen
+
+_WHAT = Group("Model and plan", sort_key=1)
+_NO_CLUSTER = ClusterFlags()
+_NO_LIMITS = LimitFlags()
+
+
+@with_plan_flags
+def batch(
+    model: Annotated[
+        str, Parameter(group=_WHAT, help="A catalog name, a config.json, a folder or a hub name.")
+    ],
+    /,
+    *,
+    cluster: ClusterFlags = _NO_CLUSTER,
+    plan_file: Annotated[
+        str | None,
+        Parameter(group=_WHAT, metavar="FILE", help="Plan fields as JSON or TOML."),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        Parameter(
+            group=_WHAT,
+            metavar="FILE",
+            show_default=False,
+            help="Write both curves as a page of its own; needs the plot extra.",
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+    limits: LimitFlags = _NO_LIMITS,
+    **flags: Any,
+) -> int:
+    """Step time and throughput against the batch: the knee, and the limit of memory."""
+    from tonnage.arch import load
+    from tonnage.search.batch_curve import batch_curve
+
+    plan = plan_of(plan_file, plan_changes(flags))
+    curve = batch_curve(load(show_hyphen(model)), plan, cluster.read(), limits.read())
+    if html is not None:
+        from tonnage.report.batch_html import write_html
+
+        write_html(curve, html)
+    if as_json:
+        print_json(curve.to_dict())
+    else:
+        from tonnage.report.batch import print_batch
+
+        print_batch(curve)
+    return 0 if curve.largest_mbs is not None else 3

@@ -1,0 +1,109 @@
+"""Scripts and commands that start a Hugging Face trainer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tonnage.formats import Launch, read_launch
+
+TRAINER = "--model_name_or_path gpt2 --per_device_train_batch_size 2 --output_dir out"
+
+
+def script(folder: Path, text: str, *, gpus: int | None = 8, **files: str) -> Launch:
+    """The launch of a script, with files beside it."""
+    for name, content in files.items():
+        (folder / name.replace("_yaml", ".yaml")).write_text(content, encoding="utf-8")
+    path = folder / "run.sh"
+    path.write_text(text, encoding="utf-8")
+    return read_launch(str(path), gpus=gpus)
+
+
+def test_accelerates_options_stand_over_its_file(tmp_path: Path) -> None:
+    text = f"accelerate launch --num_processes 16 --config_file c/fsdp.yaml train.py {TRAINER}\n"
+    config = "distributed_type: FSDP\nnum_processes: 8\nmixed_precision: bf16\n"
+    config += "fsdp_config: {fsdp_version: 2}\n"
+    read = script(tmp_path, text, fsdp_yaml=config)
+    assert read.kind == "accelerate + transformers"
+    assert (read.plan["runtime"], read.gpus, read.plan["mbs"]) == ("accelerate-fsdp2", 16, 2)
+    assert "fsdp.yaml: distributed_type" in read.used
+
+
+def test_a_file_that_is_not_there_is_asked_for(tmp_path: Path) -> None:
+    text = f"accelerate launch --config_file elsewhere.yaml train.py {TRAINER}\n"
+    assert any("give it as a further --config" in note for note in script(tmp_path, text).notes)
+
+
+@pytest.mark.parametrize(
+    ("options", "runtime"),
+    [
+        ("--use_fsdp --fsdp_version 1", "accelerate"),
+        ("--use_deepspeed --zero_stage 3", "deepspeed"),
+        ("--multi_gpu", "ddp"),
+    ],
+)
+def test_engines_of_options(tmp_path: Path, options: str, runtime: str) -> None:
+    text = f"accelerate launch {options} --num_processes 8 --mixed_precision bf16 t.py {TRAINER}\n"
+    assert script(tmp_path, text).plan["runtime"] == runtime
+
+
+@pytest.mark.parametrize(
+    ("launcher", "gpus"),
+    [
+        ("torchrun --nproc_per_node 4 --nnodes 2", 8),
+        ("python -m torch.distributed.run --nproc_per_node=4", 4),
+        ("deepspeed --num_gpus 2", 2),
+        ("CUDA_VISIBLE_DEVICES=0,1,2 deepspeed", 3),
+        ("CUDA_VISIBLE_DEVICES=5 python", 1),
+    ],
+)
+def test_launchers_count_processes(tmp_path: Path, launcher: str, gpus: int) -> None:
+    read = script(tmp_path, f"{launcher} train.py {TRAINER} --bf16\n", gpus=None)
+    assert read.gpus == gpus
+    assert read.plan["precision"] == "bf16"
+
+
+def test_values_of_the_script_are_followed(tmp_path: Path) -> None:
+    text = f"BATCH=4\nopts='--fsdp \"full_shard\"'\ntorchrun --nproc_per_node 8 t.py {TRAINER}"
+    read = script(tmp_path, text.replace("batch_size 2", "batch_size $BATCH"))
+    assert read.plan["mbs"] == 4
+
+
+def test_swift(tmp_path: Path) -> None:
+    text = (
+        "NPROC_PER_NODE=4 swift sft --model Qwen/Qwen3-8B --train_type lora \\\n"
+        "  --target_modules q_proj v_proj --max_length 2048 --deepspeed zero3\n"
+    )
+    read = script(tmp_path, text, gpus=None)
+    assert (read.gpus, read.plan["zero"], read.plan["grad_acc"]) == (4, 3, 4)
+    assert read.plan["lora_targets"] == ("q_proj", "v_proj")
+
+
+def test_trl_names_its_trainer_by_the_verb(tmp_path: Path) -> None:
+    text = "trl dpo --model_name_or_path Qwen/Qwen3-4B --dataset_name a --output_dir o\n"
+    read = script(tmp_path, text)
+    assert read.plan["mbs"] == 16
+    assert not read.not_understood
+
+
+def test_a_yaml_that_is_named_is_read(tmp_path: Path) -> None:
+    config = "base_model: Qwen/Qwen3-8B\nsequence_len: 1024\nmicro_batch_size: 3\n"
+    read = script(tmp_path, "axolotl train conf.yaml --micro-batch-size 1\n", conf_yaml=config)
+    assert read.kind.startswith("axolotl")
+    assert read.plan["seq"] == 1024
+
+
+def test_llama_factory(tmp_path: Path) -> None:
+    text = (
+        "llamafactory-cli train --stage sft --do_train True --finetuning_type full "
+        "--model_name_or_path Qwen/Qwen3-4B --template qwen --bf16 True "
+        "--per_device_train_batch_size 1 --cutoff_len 1024\n"
+    )
+    read = script(tmp_path, text)
+    assert (read.plan["seq"], read.plan["precision"]) == (1024, "bf16-amp")
+
+
+def test_unknown_options_are_reported(tmp_path: Path) -> None:
+    read = script(tmp_path, f"torchrun --nproc_per_node 2 t.py {TRAINER} --moon_phase 3\n")
+    assert read.not_understood == ("moon_phase",)
