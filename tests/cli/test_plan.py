@@ -74,6 +74,16 @@ def test_several_clusters_are_compared_by_cost() -> None:
     )
 
 
+def test_a_table_with_prices_has_each_figure_under_its_name() -> None:
+    words = ("plan", *SMALL, "--price", "2", "--top", "1")
+    shown = run(*words).out.partition("The best plans")[2].splitlines()
+    row = dict(zip(shown[1].split(), shown[2].split()[1:], strict=False))
+    plan = run(*words, "--json").json()["plans"][0]["plan"]
+    for name in ("tp", "pp", "cp", "ep", "dp", "mbs"):
+        assert row[name] == str(plan[name])
+    assert row["recompute"] == plan["recompute"]
+
+
 def test_the_page_holds_the_cloud(tmp_path: Path) -> None:
     page = tmp_path / "plans.html"
     assert run("plan", *SMALL, "--html", str(page)).code == 0

@@ -1,4 +1,4 @@
-"""A plan as the words of a command line, which the flags of every verb read back."""
+"""A plan in words: as flags, which every verb reads back, and as an answer names its parts."""
 
 from __future__ import annotations
 
@@ -40,3 +40,16 @@ def changed_fields(plan: Plan, usual: Plan | None = None) -> dict[str, object]:
         for field in dataclasses.fields(plan)
         if getattr(plan, field.name) != getattr(usual, field.name)
     }
+
+
+def recompute_text(plan: Plan) -> str:
+    """What a plan recomputes, in a word or two.
+
+    >>> recompute_text(Plan(recompute="full", recompute_method="uniform", recompute_num_layers=2))
+    'uniform 2'
+    """
+    if plan.recompute == "full":
+        return f"{plan.recompute_method} {plan.recompute_num_layers}"
+    if plan.recompute == "selective":
+        return "+".join(plan.recompute_modules)
+    return plan.recompute

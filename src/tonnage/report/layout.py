@@ -99,6 +99,7 @@ def listing(
     table.show_header = True
     table.header_style = "dim"
     for row in rows:
+        assert len(row) == len(columns), "a row says more or less than its header"
         table.add_row(*row)
     print_block(screen, table)
 

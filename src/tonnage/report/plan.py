@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tonnage.plan.words import changed_fields, flag_words
+from tonnage.plan.words import changed_fields, flag_words, recompute_text
 from tonnage.quantity import format_percent, format_seconds
 from tonnage.report.layout import bullets, console, heading, listing, print_block
 from tonnage.report.memory import gib
@@ -27,10 +27,13 @@ SHOWN = (
 """The fields of a plan that its launch flags name, in order."""
 
 DEGREES = ("tp", "pp", "vpp", "cp", "ep", "dp", "mbs", "zero")
-"""What a table shows of a plan."""
+"""What the table of the best plans shows of each."""
 
 NARROW = ("tp", "pp", "cp", "ep", "dp", "mbs")
 """The same where clusters and prices need room too."""
+
+OF_FRONTIER = ("tp", "pp", "vpp", "cp", "ep", "mbs", "zero")
+"""What the frontier shows of each plan."""
 
 FRONTIER_ROWS = 12
 """Points of the frontier that a terminal shows."""
@@ -175,11 +178,9 @@ def _print_top(screen: Console, question: Question, answer: SearchAnswer) -> Non
         cells = [str(place)]
         cells += [_short(question, best)] if several else []
         plan = best.plan
+        cells += [str(getattr(plan, name)) for name in degrees]
         cells += [
-            str(getattr(plan, n)) for n in ("tp", "pp", "vpp", "cp", "ep", "dp", "mbs", "zero")
-        ]
-        cells += [
-            recompute_text(plan),
+            _recompute(plan),
             format_seconds(best.step.seconds),
             f"{best.step.seconds / fastest - 1:+.1%}",
             gib(best.memory.peak_bytes.device),
@@ -198,13 +199,9 @@ def _short(question: Question, best: Estimate) -> str:
     return f"{best.cluster.gpus}x{shown}"
 
 
-def recompute_text(plan: Plan) -> str:
-    """What a plan recomputes, in a word or two."""
-    if plan.recompute == "full":
-        return f"{plan.recompute_method} {plan.recompute_num_layers}"
-    if plan.recompute == "selective":
-        return _shorter("+".join(plan.recompute_modules))
-    return plan.recompute
+def _recompute(plan: Plan) -> str:
+    """What a plan recomputes, as a column has room for it."""
+    return _shorter(recompute_text(plan))
 
 
 def _shorter(text: str) -> str:
@@ -227,13 +224,13 @@ def _print_frontier(screen: Console, answer: SearchAnswer) -> None:
         last = len(points) - 1
         points = tuple(points[round(i * last / (FRONTIER_ROWS - 1))] for i in range(FRONTIER_ROWS))
     columns = [("step", "right"), ("GiB", "right")]
-    columns += [(name, "right") for name in ("tp", "pp", "vpp", "cp", "ep", "mbs", "zero")]
+    columns += [(name, "right") for name in OF_FRONTIER]
     rows = [
         [
             format_seconds(point.seconds),
             gib(point.device_bytes),
-            *(str(getattr(point.plan, n)) for n in ("tp", "pp", "vpp", "cp", "ep", "mbs", "zero")),
-            recompute_text(point.plan),
+            *(str(getattr(point.plan, name)) for name in OF_FRONTIER),
+            _recompute(point.plan),
         ]
         for point in points
     ]

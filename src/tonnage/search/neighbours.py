@@ -10,6 +10,7 @@ from tonnage.cluster import Cluster
 from tonnage.errors import InputError
 from tonnage.estimation import Estimate, estimate
 from tonnage.plan import Plan
+from tonnage.plan.words import recompute_text
 from tonnage.search.answer import Neighbour
 from tonnage.search.legality import divisors
 from tonnage.search.question import Question
@@ -112,7 +113,7 @@ def _softer(space: Space, plan: Plan) -> Iterator[tuple[str, str, str, list[Fiel
     """What changes no degree."""
     depth = plan.recompute_num_layers
     block = plan.recompute == "full" and plan.recompute_method == "block"
-    now = _recompute_text(plan)
+    now = recompute_text(plan)
     ladder: list[Fields] = [
         {"recompute": "none"},
         {"recompute": "selective"},
@@ -123,8 +124,8 @@ def _softer(space: Space, plan: Plan) -> Iterator[tuple[str, str, str, list[Fiel
         ladder = [*more, *ladder]
     for fields in ladder:
         changed = dataclasses.replace(plan, **fields)
-        if changed != plan and _recompute_text(changed) != now:
-            yield "recompute", now, _recompute_text(changed), [fields]
+        if changed != plan and recompute_text(changed) != now:
+            yield "recompute", now, recompute_text(changed), [fields]
     if plan.tp > 1 and "sp" in space.runtime.axes:
         yield "sp", _word(plan.sp), _word(not plan.sp), [{"sp": not plan.sp}]
     for loss in space.losses:
@@ -159,14 +160,6 @@ def _beside(values: tuple[int, ...], value: int) -> list[int]:
     below = [other for other in values if other < value]
     above = [other for other in values if other > value]
     return below[-1:] + above[:1]
-
-
-def _recompute_text(plan: Plan) -> str:
-    if plan.recompute == "full":
-        return f"{plan.recompute_method} {plan.recompute_num_layers}"
-    if plan.recompute == "selective":
-        return "+".join(plan.recompute_modules)
-    return plan.recompute
 
 
 def _word(value: bool | None) -> str:
