@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -80,15 +80,17 @@ def estimate(
     if run.configured is not None:
         notes = run.configured.launch.notes
         answer = dataclasses.replace(answer, assumptions=(*notes, *answer.assumptions))
+    drawn: Mapping[str, object] = {}
     if views.asked:
         line = views.prepare(answer, (run.architecture, run.plan, run.cluster, run.limits))
-        if views.drawn:
-            return views.show(answer, line, as_json=as_json)
+        if views.drawn and not as_json:
+            return views.show(answer, line)
+        drawn = views.data(line)
     if answer.fits:
         faster = advice(run.architecture, run.cluster, answer, run.limits)
-        return _show(answer, None, faster, run, as_json=as_json)
+        return _show(answer, None, faster, run, drawn, as_json=as_json)
     found = nearest(run.architecture, run.plan, run.cluster, run.limits, before=answer)
-    return _show(answer, found, (), run, as_json=as_json)
+    return _show(answer, found, (), run, drawn, as_json=as_json)
 
 
 def _show(
@@ -96,12 +98,16 @@ def _show(
     changes: Sequence[Change] | None,
     faster: Sequence[Advice],
     run: Run,
+    drawn: Mapping[str, object],
     *,
     as_json: bool,
 ) -> int:
-    """Print an answer, what would make it fit where it does not, and else what shortens it."""
+    """Print an answer, what would make it fit where it does not, and else what shortens it.
+
+    JSON has what pictures are ``drawn`` from beside it.
+    """
     if as_json:
-        found = {**answer.to_dict(), "advice": [each.to_dict() for each in faster]}
+        found = {**answer.to_dict(), "advice": [each.to_dict() for each in faster], **drawn}
         if changes is not None:
             found["nearest"] = [change.to_dict() for change in changes]
         if run.configured is not None:

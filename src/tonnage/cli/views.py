@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 
-from tonnage.cli.output import print_json
-
 if TYPE_CHECKING:
     from tonnage.arch import Architecture
     from tonnage.cluster import Cluster
@@ -82,21 +80,15 @@ class ViewFlags:
             write_page(run_page(answer, found), self.html)
         return found
 
-    def show(self, answer: Estimate, found: RunTimeline, *, as_json: bool) -> int:
-        """Print the pictures, or the data that they are drawn from; the exit code."""
-        if as_json:
-            print_json({**answer.to_dict(), **self._data(found)})
-        else:
-            self._print(answer, found)
-        return 0 if answer.fits else 3
-
-    def _data(self, found: RunTimeline) -> dict[str, object]:
+    def data(self, found: RunTimeline) -> dict[str, object]:
+        """What the pictures that were asked for are drawn from, as JSON takes it."""
         data = dataclasses.asdict(found)
         pipeline = data.pop("pipeline")
         timeline = {"timeline": data} if self.timeline else {}
         return {**timeline, **({"pipeline": pipeline} if self.gantt else {})}
 
-    def _print(self, answer: Estimate, found: RunTimeline) -> None:
+    def show(self, answer: Estimate, found: RunTimeline) -> int:
+        """Print the pictures; the exit code."""
         from tonnage.report.gantt import print_gantt
         from tonnage.report.layout import console
         from tonnage.report.memory import print_verdict
@@ -108,3 +100,4 @@ class ViewFlags:
             print_timeline(screen, answer, found)
         if self.gantt:
             print_gantt(screen, found.pipeline)
+        return 0 if answer.fits else 3
