@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from tonnage.cluster import Cluster, find_device
 from tonnage.errors import InputError
 from tonnage.mesh import (
-    DENSE_GRID,
-    EXPERT_GRID,
     Axis,
     Mesh,
     axes,
@@ -23,6 +21,9 @@ from tonnage.mesh import (
     ranks,
     ranks_inside,
 )
+
+DENSE_GRID = ("tp", "cp", "dp", "pp")
+EXPERT_GRID = ("etp", "ep", "edp", "pp")
 
 H100 = Cluster.of(find_device("H100"), 64)
 SCALE_UP, NETWORK = H100.scale_up, H100.network

@@ -21,9 +21,6 @@ from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.link import Link
 from tonnage.errors import InputError
 
-DENSE_GRID = ("tp", "cp", "dp", "pp")
-EXPERT_GRID = ("etp", "ep", "edp", "pp")
-
 MASTER_PORT = 29500
 """Where the ranks of a job meet, unless ``--master-port`` says otherwise: torchrun's default."""
 

@@ -21,8 +21,6 @@ WIDEST: Final = 2**40
 DEEPEST: Final = 10_000
 """The largest number of layers that is believed."""
 
-_ABSENT: Final = object()
-
 
 @dataclass(frozen=True, kw_only=True)
 class Keys:

@@ -14,7 +14,6 @@ from typing import Final, Literal, TypeAlias
 from tonnage.errors import InputError
 
 Unit: TypeAlias = Literal["1", "s", "B/s"]
-Constants: TypeAlias = Mapping[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tonnage.errors import InputError
 from tonnage.files import UnreadableError
 from tonnage.formats.document import Document
 from tonnage.formats.shell import Script, read_script
@@ -143,13 +142,3 @@ def _first(values: Mapping[str, object], names: Sequence[str]) -> int | None:
         if text.isascii() and text.isdigit() and 0 < int(text[:9]) < 10**7:
             return int(text)
     return None
-
-
-def not_followed(command: Command) -> InputError:
-    """The error of a script that starts nothing that is known."""
-    return InputError(
-        field="config",
-        value=command.program or "the script",
-        problem="starts no training that is known",
-        accepted="a script that runs a Python program with options",
-    )

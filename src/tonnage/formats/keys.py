@@ -22,8 +22,6 @@ UNSAID = re.compile(r"\$[\w({@*]|`|^\?\?\?$")
 """A value that refers to what the file does not say, or that OmegaConf marks as missing."""
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
-LARGEST_LEAVES = 20_000
-"""Keys of a file that are accounted for at most."""
 
 
 class Fields:

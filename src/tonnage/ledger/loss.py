@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from tonnage.algebra import ceil_div
 from tonnage.ledger.head import logits
+from tonnage.ledger.loss_copies import CHUNKS
 from tonnage.ledger.operation import Operation, Operations, Tensor
 from tonnage.plan import Setting
-
-CHUNKS = 8
-"""Pieces of the sequence that torchtune's chunked loss works through."""
 
 
 def known(setting: Setting) -> bool:
@@ -17,7 +15,7 @@ def known(setting: Setting) -> bool:
 
 
 def loss(setting: Setting) -> Operations:
-    """The operations of the rule that `tonnage.ledger.head.loss_bytes` puts into one figure."""
+    """The operations of what `tonnage.ledger.loss_copies.loss_bytes` puts into one figure."""
     return _RULES[setting.runtime.loss](setting, logits(setting))
 
 

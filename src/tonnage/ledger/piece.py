@@ -86,11 +86,6 @@ def largest_weight(setting: Setting, operations: Operations, size: Size) -> Numb
     return largest(size(setting, weight) for weight in weights_of(operations))
 
 
-def whole_numel(_: Setting, weight: Weight) -> Number:
-    """Elements of a weight."""
-    return weight.numel
-
-
 def trained_numel(_: Setting, weight: Weight) -> Number:
     """Elements of a weight that trains."""
     return weight.numel if weight.trains else 0

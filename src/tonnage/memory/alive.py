@@ -17,7 +17,7 @@ from tonnage.plan import Setting
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pieces:
+class MicroBatch:
     """Bytes that one micro-batch leaves on each part of a stage.
 
     Attributes:
@@ -71,10 +71,10 @@ class Pieces:
         return self.kept[held.back] - (self.late[held.back] if held.puts_off else 0)
 
 
-def pieces(setting: Setting, ledger: StageLedger) -> Pieces:
+def micro_batch(setting: Setting, ledger: StageLedger) -> MicroBatch:
     """What one micro-batch leaves on each part of a stage."""
     chunks = ledger.stage.chunks
-    return Pieces(
+    return MicroBatch(
         kept=tuple(
             kept_by_chunk(setting, ledger, chunk, index) for index, chunk in enumerate(chunks)
         ),
@@ -115,7 +115,7 @@ class Alive:
 
 def alive(setting: Setting, ledger: StageLedger) -> Alive:
     """The most that a stage holds, over the moments that can hold most."""
-    found = pieces(setting, ledger)
+    found = micro_batch(setting, ledger)
     moments = fullest(setting.plan, ledger.stage.index, setting.grad_acc)
     last = len(found.kept) - 1
 
@@ -138,14 +138,9 @@ def alive(setting: Setting, ledger: StageLedger) -> Alive:
     )
 
 
-def live_activations(setting: Setting, ledger: StageLedger) -> Number:
-    """Activations of all micro-batches that are alive at once on the stage."""
-    return alive(setting, ledger).forward
-
-
 def live_inside(setting: Setting, ledger: StageLedger) -> Number:
     """What the layers of a stage keep of all micro-batches in flight, wherever it lies."""
-    found = pieces(setting, ledger)
+    found = micro_batch(setting, ledger)
     moments = fullest(setting.plan, ledger.stage.index, setting.grad_acc)
     return largest(found.inside(held) for held in moments)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tonnage.ledger import StageLedger
-from tonnage.memory.alive import pieces
+from tonnage.memory.alive import micro_batch
 from tonnage.memory.peak import (
     CATEGORIES,
     Instant,
@@ -92,7 +92,7 @@ class _Course:
     def __init__(self, setting: Setting, ledger: StageLedger, spans: Sequence[Span]) -> None:
         self.setting = setting
         self.spans = _apart(spans)
-        self.pieces = pieces(setting, ledger)
+        self.left = micro_batch(setting, ledger)
         self.placed = placing(setting, ledger)
         self.filled = parts(setting, ledger, True)
         grown = grown_gradients(setting, ledger, self.filled.held, False)
@@ -151,14 +151,14 @@ class _Course:
         moment = Moment(
             when=when,
             gradients=grown.grown.early,
-            activations=self.pieces.bytes(held),
+            activations=self.left.bytes(held),
             whole=min(whole.layers, whole.loss, whole.end) if any(held.kept) else 0,
         )
         return self.placed(moment)
 
     def _moments(self, step: Pass, made: Parts, before: Held, held: Held) -> Iterator[Moment]:
         """The moments inside a pass, as `tonnage.memory.peak` has them."""
-        found, grown = self.pieces, made.grown
+        found, grown = self.left, made.grown
         last = step.chunk == len(held.kept) - 1
         if step.way == "forward":
             yield made.forward(found.bytes(held), grown.early)

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tonnage.quantity import format_count, format_rate
+from tonnage.quantity import format_count
 from tonnage.report.layout import Justify, console, listing
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from tonnage.arch import Architecture
-    from tonnage.cluster import Device
 
 UNLIMITED = 1_000
 """Columns of an output that is no terminal: a line is never broken there."""
@@ -104,10 +103,6 @@ def _heads(model: ModelRow) -> str:
     if model.heads is None:
         return "-"
     return f"{model.heads}/{model.kv_heads}" if model.kv_heads else f"{model.heads} mla"
-
-
-def _peak(device: Device, key: str) -> str:
-    return format_rate(device.peak[key]).removesuffix("LOP/s") if key in device.peak else "-"
 
 
 def _screen() -> Console:

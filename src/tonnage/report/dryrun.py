@@ -13,14 +13,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tonnage.pytorch import Comparison, DryRun, LayoutCopy, Trace
-    from tonnage.pytorch.trace import Phase
 
 MOST_MODULES = 12
 """Rows of the table of modules."""
-
-
-COUNTED: tuple[Phase, ...] = ("forward", "backward", "recompute")
-"""Parts of the step that multiply matrices."""
 
 
 def print_dry_run(run: DryRun, rows: Sequence[Comparison], screen: Console | None = None) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tonnage.quantity import GIB
 from tonnage.score.row import Row
 
-GIB = 2**30
 COUNTERS = ("allocated", "reserved", "device")
 TRUSTED = ("high", "medium")
 

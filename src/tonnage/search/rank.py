@@ -17,9 +17,6 @@ Mask = NDArray[np.bool_]
 Structure: TypeAlias = tuple[int, ...]
 """The cluster, then pp and the degrees: what makes two plans structurally different."""
 
-STRUCTURE = ("tp", "cp", "ep")
-"""The columns of a group that a structure is made of, after cluster and pp."""
-
 RESOLUTION = 0.01
 """What lies within this of a plan of the frontier, in both directions, adds nothing to it."""
 

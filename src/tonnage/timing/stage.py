@@ -198,23 +198,6 @@ def chunk_ledger(ledger: StageLedger, chunk: int) -> StageLedger:
     )
 
 
-def working_seconds(
-    setting: Setting,
-    ledger: StageLedger,
-    layers: Mapping[Layer, LayerTime],
-    cluster: Cluster,
-    rate: Rates,
-) -> Number:
-    """Seconds of one micro-batch's passes through a stage: of `stage_time`, the larger part.
-
-    Not among them are the loss, sends between stages, and what adds up gradients.
-    """
-    counts = ledger.stage.kinds()
-    selected = total(counts[layer] * layers[layer].selected for layer in ledger.layers)
-    passes = _passes(setting, ledger, layers) + _ends(setting, ledger, cluster, rate)
-    return selected + total(count * each.seconds for _, count, each in passes)
-
-
 def _ends(
     setting: Setting, ledger: StageLedger, cluster: Cluster, rate: Rates
 ) -> list[tuple[str, Number, Pass]]:
