@@ -185,6 +185,12 @@ def next_power_of_two(value: Number) -> Number:
     return 1 << max(0, int(value) - 1).bit_length()
 
 
+def divisors(number: int) -> tuple[int, ...]:
+    """The divisors of a number, the smallest first."""
+    small = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
+    return tuple(sorted({*small, *(number // n for n in small)}))
+
+
 def sample(value: Number) -> Number:
     """Something hashable that tells two widths apart: of a column, its first element.
 

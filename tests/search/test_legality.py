@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from tests.plan.strategies import DEEPSEEK, DENSE, GPT, HYBRID, MIXTURE
 from tests.search.spaces import every_candidate, question
+from tonnage.algebra import divisors
 from tonnage.arch import Architecture
 from tonnage.errors import InputError
 from tonnage.plan import resolve
 from tonnage.search.batch import batches
-from tonnage.search.legality import divisors
 from tonnage.search.modes import modes
 from tonnage.search.pieces import plan_of_row
 from tonnage.search.space import Space
@@ -97,7 +97,7 @@ def test_every_plan_of_a_space_is_legal_and_counted_once(
 
 
 def test_layouts_are_all_splits_with_equal_middle_stages() -> None:
-    asked = question(gpus=4)
+    asked = question(DENSE, gpus=4)
     space = Space(question=asked, cluster=asked.clusters[0])
     (deck,) = (deck for deck in space.decks(4) if deck.vpp == 1)
     sizes = {tuple(deck.size[layout, :, 0].tolist()) for layout in range(len(deck))}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain
 
+from tonnage.algebra import divisors
 from tonnage.arch import Architecture, Layer
 from tonnage.errors import InputError
 from tonnage.plan.layout_text import chunk_layers
@@ -221,9 +222,7 @@ def _uneven(layers: int, places: int, rest: int, free: int, plan: Plan) -> Input
 
 def divisors_text(number: int, limit: int | None = None) -> str:
     """The divisors of a number as an error lists them: ``1, 2, 4, 8, 16 or 32``."""
-    small = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
-    found = sorted({*small, *(number // d for d in small)})
-    shown = [str(d) for d in found if limit is None or d <= limit]
+    shown = [str(d) for d in divisors(number) if limit is None or d <= limit]
     if len(shown) > 16:
         shown = [*shown[:8], "…", *shown[-4:]]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"

@@ -23,7 +23,11 @@ LEANER_LOSSES: Final = ("in-place", "linear", "chunked")
 TRIFLE: Final = 0.005
 """Of the peak: what saves less is no help."""
 
-UNTIMED: Final = "the time of its copies is not counted"
+UNTIMED: Final = {
+    "offload_parameters": "the time of its copies is not counted",
+    "offload_optimizer": "the time of its step on the host is not counted",
+}
+"""What the step of a change leaves out, by field."""
 
 PARTS: Final = (0.25, 0.5, 0.75)
 """Shares of a stage's layers that are recomputed, short of all."""
@@ -123,7 +127,7 @@ def nearest(
         return tuple(enough[:MOST])
     for group in (
         [change for change in single if not change.alters],
-        [change for change in single if change.alters in ("", UNTIMED)],
+        [change for change in single if change.alters in ("", *UNTIMED.values())],
     ):
         joined = _together(architecture, before, cluster, limits, group)
         if joined is not None:
@@ -227,11 +231,11 @@ def _moves(plan: Plan, layers: int) -> Iterator[tuple[dict[str, Any], str]]:
     if plan.optimizer_step == "foreach":
         yield {"optimizer_step": "fused"}, ""
     if not plan.offload_parameters:
-        yield {"offload_parameters": True}, UNTIMED
+        yield {"offload_parameters": True}, UNTIMED["offload_parameters"]
     if not plan.offload_optimizer:
-        yield {"offload_optimizer": 1.0}, UNTIMED
+        yield {"offload_optimizer": 1.0}, UNTIMED["offload_optimizer"]
     if not plan.offload_activations:
-        yield {"offload_activations": True}, UNTIMED
+        yield {"offload_activations": True}, ""
     if plan.optimizer.startswith("adam") and "8bit" not in plan.optimizer:
         yield {"optimizer": "adam8bit"}, "moments are kept in 8 bits"
     if plan.seq and plan.seq % 2 == 0:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tonnage.algebra import divisors
 from tonnage.search.layouts import Deck
-from tonnage.search.legality import Columns, divisors
+from tonnage.search.legality import Columns
 from tonnage.search.space import Space
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from tonnage.algebra import divisors
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
 from tonnage.errors import InputError
@@ -252,13 +253,7 @@ def _micro_batches(plan: Plan, cluster: Cluster) -> Sequence[int]:
     if plan.gbs is None:
         return range(1, MOST["mbs"])
     share = max(1, plan.gbs // max(1, cluster.gpus // (plan.tp * plan.pp * plan.cp)))
-    found = {
-        d
-        for low in range(1, math.isqrt(share) + 1)
-        if share % low == 0
-        for d in (low, share // low)
-    }
-    return sorted(found)
+    return divisors(share)
 
 
 def _sequence_step(plan: Plan) -> int:

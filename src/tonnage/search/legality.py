@@ -36,9 +36,3 @@ def joint(
     if plan.optimizer_in_backward:
         legal &= rows["grad_acc"] == 1
     return legal
-
-
-def divisors(number: int) -> tuple[int, ...]:
-    """The divisors of a number, the smallest first."""
-    small = [n for n in range(1, int(number**0.5) + 1) if number % n == 0]
-    return tuple(sorted({*small, *(number // n for n in small)}))

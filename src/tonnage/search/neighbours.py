@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from tonnage.algebra import divisors
 from tonnage.cluster import Cluster
 from tonnage.errors import InputError
 from tonnage.estimation import Estimate, estimate
 from tonnage.plan import Plan
 from tonnage.plan.words import recompute_text
 from tonnage.search.answer import Neighbour
-from tonnage.search.legality import divisors
 from tonnage.search.question import Question
 from tonnage.search.space import Space
 
@@ -20,6 +20,15 @@ Fields = dict[str, Any]
 
 DERIVED: Fields = {"dp": None, "grad_acc": None}
 """What follows from the other degrees and the batch."""
+
+UNLAID: Fields = {
+    "schedule": None,
+    "first_stage_layers": None,
+    "last_stage_layers": None,
+    "account_for_embedding": False,
+    "account_for_loss": False,
+}
+"""What says how layers lie on stages, said by nobody."""
 
 SPLITS: tuple[Fields, ...] = (
     {},
@@ -143,16 +152,7 @@ def _along(plan: Plan, knob: str, value: int) -> Fields:
 
 def _free(stages: int) -> Fields:
     """So many stages, their layers laid anew."""
-    return {
-        "pp": stages,
-        "vpp": 1,
-        "schedule": None,
-        "first_stage_layers": None,
-        "last_stage_layers": None,
-        "account_for_embedding": False,
-        "account_for_loss": False,
-        "hsdp_shard": None,
-    }
+    return {**UNLAID, "pp": stages, "vpp": 1, "hsdp_shard": None}
 
 
 def _beside(values: tuple[int, ...], value: int) -> list[int]:

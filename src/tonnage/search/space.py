@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tonnage.algebra import divisors
 from tonnage.arch import MoE
 from tonnage.cluster import Cluster
 from tonnage.errors import InputError
@@ -23,7 +24,7 @@ from tonnage.plan.check import check_model
 from tonnage.plan.resolve import default_seq
 from tonnage.runtime import Runtime, runtime, with_habits
 from tonnage.search.layouts import Deck, decks
-from tonnage.search.legality import Columns, divisors, joint
+from tonnage.search.legality import Columns, joint
 from tonnage.search.modes import modes
 from tonnage.search.question import Question
 
@@ -129,7 +130,7 @@ class Space:
 
     @cached_property
     def offloads(self) -> tuple[bool, ...]:
-        """Parameters on the host only where that is asked for: its copies have no time yet."""
+        """Parameters on the host only where that is asked for: its copies take no time here."""
         return tuple(self.question.choices.get("offload_parameters", (False,)))
 
     @cached_property

@@ -13,6 +13,7 @@ from tonnage.estimation import Estimate
 from tonnage.plan import Plan, resolve
 from tonnage.search.answer import Proposal
 from tonnage.search.find import find_plans
+from tonnage.search.neighbours import DERIVED, UNLAID
 from tonnage.search.question import Question
 
 Verdict: TypeAlias = Literal["illegal", "too large", "slower", "ties", "best"]
@@ -20,18 +21,7 @@ Verdict: TypeAlias = Literal["illegal", "too large", "slower", "ties", "best"]
 SAME = 1e-3
 """Step times that differ by less of themselves are one."""
 
-_FREE: dict[str, Any] = {
-    "dp": None,
-    "grad_acc": None,
-    "etp": None,
-    "sp": None,
-    "schedule": None,
-    "first_stage_layers": None,
-    "last_stage_layers": None,
-    "account_for_embedding": False,
-    "account_for_loss": False,
-    "hsdp_shard": None,
-}
+_FREE = {**DERIVED, **UNLAID, "etp": None, "sp": None, "hsdp_shard": None}
 
 
 @dataclass(frozen=True, kw_only=True)
