@@ -1,4 +1,4 @@
-"""What counts in time and not in memory is said."""
+"""What counts in time and not in memory is said, and nothing that does count."""
 
 from __future__ import annotations
 
@@ -20,3 +20,12 @@ def test_an_option_that_memory_leaves_out_is_named(field: str, named: str) -> No
     asked = estimate(DENSE, Plan(seq=128, **fields), cluster(1)).not_modelled
     (added,) = set(asked) - set(plain)
     assert named in added
+
+
+@pytest.mark.parametrize(("runtime", "played"), [("nanotron", True), ("megatron", False)])
+def test_fragmentation_is_left_out_only_where_nothing_is_replayed(
+    runtime: str, played: bool
+) -> None:
+    answer = estimate(DENSE, Plan(runtime=runtime, seq=128), cluster(1))
+    assert any("replayed" in note for note in answer.assumptions) == played
+    assert any("replay of the alloc" in note for note in answer.not_modelled) != played

@@ -24,6 +24,7 @@ from tonnage.estimation.run import failure_notes, run_part
 from tonnage.ledger import StageLedger, parameters, sequence_flops, stage_ledgers
 from tonnage.memory import StageMemory, outside, reserved_by_stage, stage_memory
 from tonnage.memory.outside import RESERVED_SHARE, RESERVED_SHARE_WORST
+from tonnage.memory.reserved import replays
 from tonnage.memory.uncertain import uncertain
 from tonnage.mesh import Mesh
 from tonnage.plan import Plan, Resolved, Setting, resolve
@@ -268,14 +269,24 @@ def _rate_note(setting: Setting, cluster: Cluster, efficiency: Efficiency) -> st
     return f"products sustain {share:.0%} of dense {name} peak inside a step: {why}"
 
 
+def _reserved_note(setting: Setting) -> str:
+    """How the allocator's memory is found."""
+    share = (
+        f"reserved memory is allocated plus {RESERVED_SHARE:.0%}, at worst "
+        f"{RESERVED_SHARE_WORST:.0%}, for what the allocator cannot reuse, and freed blocks that "
+        "nothing asked for around the peak fits into"
+    )
+    if not replays(setting):
+        return share
+    return f"the fullest stage's allocations are replayed; where a stage's are not, {share}"
+
+
 def _assumptions(resolved: Resolved, cluster: Cluster, limits: Limits) -> tuple[str, ...]:
     setting = resolved.setting
     notes = [
         _rate_note(setting, cluster, limits.efficiency),
         "the range of the time should hold nine of ten runs (docs/scoreboard.md)",
-        f"reserved memory is allocated plus {RESERVED_SHARE:.0%}, at worst "
-        f"{RESERVED_SHARE_WORST:.0%}, for what the allocator cannot reuse, and freed blocks that "
-        "nothing asked for around the peak fits into",
+        _reserved_note(setting),
         f"a {cluster.device.name} lets a process use {cluster.device.usable_bytes} bytes: "
         f"{cluster.device.source_of('usable_bytes')}",
         f"MFU and HFU are over the dense {dtype(setting.precision.matmul).peak} peak and count "
@@ -330,7 +341,9 @@ def _in_bounds(memory: MemoryPart) -> list[str]:
 
 def _not_modelled(resolved: Resolved, memory: MemoryPart, *, fails: bool) -> tuple[str, ...]:
     architecture = resolved.setting.architecture
-    missing = ["the data loader and logging", "fragmentation by replay of the allocations"]
+    missing = ["the data loader and logging"]
+    if not replays(resolved.setting):
+        missing.append("fragmentation by replay of the allocations")
     missing += ["stragglers"] if fails else ["checkpoints", "stragglers and failures"]
     missing += _in_bounds(memory)
     missing += [text for name, text in _TIME_ONLY.items() if getattr(resolved.plan, name)]

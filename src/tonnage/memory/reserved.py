@@ -53,7 +53,7 @@ def reserved_by_stage(
         capacity: bytes that the device has for the allocator.
     """
     held = [int(reserved_bytes(memory.held)) for memory in found]
-    if not _replays(setting):
+    if not replays(setting):
         return tuple(held)
     allocated = [int(memory.peak.allocated) for memory in found]
     for stage, steps in _played(setting, ledgers, allocated):
@@ -71,7 +71,7 @@ def reserved_bound(setting: Setting, ledger: StageLedger, memory: StageMemory) -
     be a full queue of launches ahead (`tonnage.timing.clocks.QUEUE`): until then whatever is
     asked for next is new. Gaps are bounded by what was seen, and not by proof.
     """
-    if not _replays(setting):
+    if not replays(setting):
         return reserved_bytes(memory.held)
     most = {n: largest(moment.categories[n] for moment in memory.instants) for n in CATEGORIES}
     gaps = ceil_div(round(GAPS * 100) * total(most[name] for name in PASSING), 100) + SEGMENTS
@@ -120,7 +120,7 @@ def _late(setting: Setting, operations: Operations) -> Late:
     return Late(bytes=(forwards + 1) * touched, entries=(forwards + 1) * len(operations))
 
 
-def _replays(setting: Setting) -> bool:
+def replays(setting: Setting) -> bool:
     """Whether the runtime is one to replay, and the plan has nothing that the replay lacks."""
     plan = setting.plan
     lacking = (
