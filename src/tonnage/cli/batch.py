@@ -5,36 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
 from tonnage.cli.cluster import ClusterFlags
 from tonnage.cli.flags import plan_changes, with_plan_flags
 from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
-from tonnage.cli.run import read_plan
+from tonnage.cli.run import WHAT, ModelName, PlanFile, read_plan
 from tonnage.cli.stdin import show_hyphen
 
-_WHAT = Group("Model and plan", sort_key=1)
 _NO_CLUSTER = ClusterFlags()
 _NO_LIMITS = LimitFlags()
 
 
 @with_plan_flags
 def batch(
-    model: Annotated[
-        str, Parameter(group=_WHAT, help="A catalog name, a config.json, a folder or a hub name.")
-    ],
+    model: ModelName,
     /,
     *,
     cluster: ClusterFlags = _NO_CLUSTER,
-    plan_file: Annotated[
-        str | None,
-        Parameter(group=_WHAT, metavar="FILE", help="Plan fields as JSON or TOML."),
-    ] = None,
+    plan_file: PlanFile = None,
     html: Annotated[
         Path | None,
         Parameter(
-            group=_WHAT,
+            group=WHAT,
             metavar="FILE",
             show_default=False,
             help="Write both curves as a page of its own; needs the plot extra.",

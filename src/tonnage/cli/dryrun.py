@@ -10,13 +10,13 @@ from cyclopts import Group, Parameter
 
 from tonnage.cli.flags import plan_changes, with_plan_flags
 from tonnage.cli.output import JsonFlag, print_json
+from tonnage.cli.run import WHAT
 from tonnage.errors import InputError
 from tonnage.plan import Plan
 
 if TYPE_CHECKING:
     from tonnage.pytorch import Trace
 
-_WHAT = Group("Model and plan", sort_key=1)
 _FILE = Group("Your own step", sort_key=2)
 _FUNCTION = re.compile(r".+\.py:[A-Za-z_]\w*")
 
@@ -26,7 +26,7 @@ def dryrun(
     model: Annotated[
         str,
         Parameter(
-            group=_WHAT,
+            group=WHAT,
             help="As for estimate; or path/to/file.py:function, whose code is run.",
         ),
     ],
@@ -34,12 +34,12 @@ def dryrun(
     *,
     gpus: Annotated[
         str,
-        Parameter(group=_WHAT, metavar="NxDEVICE", help="How many of what; rank 0 is run."),
+        Parameter(group=WHAT, metavar="NxDEVICE", help="How many of what; rank 0 is run."),
     ] = "1xH100",
     model_code: Annotated[
         Literal["reference", "transformers"] | None,
         Parameter(
-            group=_WHAT,
+            group=WHAT,
             help="Whose class: transformers' own, or the reference transformer. Default: "
             "transformers under that runtime, else the reference.",
         ),

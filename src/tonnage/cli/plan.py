@@ -13,6 +13,7 @@ from tonnage.cli.cluster import ClusterFlags
 from tonnage.cli.flags import field_types, plan_changes, with_plan_flags
 from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
+from tonnage.cli.run import WHAT
 from tonnage.cli.stdin import show_hyphen
 from tonnage.cli.values import parse, whole
 from tonnage.errors import InputError
@@ -21,7 +22,6 @@ from tonnage.plan import Plan
 if TYPE_CHECKING:
     from tonnage.search import Question, Reason, SearchAnswer
 
-_WHAT = Group("Model and plan", sort_key=1)
 _WANTED = Group("What is wanted", sort_key=2)
 _OUT = Group("Output", sort_key=90)
 _NO_CLUSTER = ClusterFlags()
@@ -33,7 +33,7 @@ _OBJECTIVES = ("time", "cost", "gpus", "headroom")
 def plan(
     model: Annotated[
         str,
-        Parameter(group=_WHAT, help="A catalog name, a config.json, a folder, - or a hub name."),
+        Parameter(group=WHAT, help="A catalog name, a config.json, a folder, - or a hub name."),
     ],
     /,
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from cyclopts import Group, Parameter
 
@@ -23,6 +23,16 @@ if TYPE_CHECKING:
     from tonnage.estimation import Limits
 
 WHAT = Group("Model and plan", sort_key=1)
+
+ModelName: TypeAlias = Annotated[
+    str, Parameter(group=WHAT, help="A catalog name, a config.json, a folder or a hub name.")
+]
+"""MODEL of a verb that cannot do without it."""
+
+PlanFile: TypeAlias = Annotated[
+    str | None, Parameter(group=WHAT, metavar="FILE", help="Plan fields as JSON or TOML.")
+]
+"""``--plan-file`` of a verb that takes no other file."""
 
 
 @Parameter(name="*")

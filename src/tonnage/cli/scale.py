@@ -4,36 +4,30 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
 from tonnage.cli.cluster import ClusterFlags
 from tonnage.cli.flags import plan_changes, with_plan_flags
 from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
-from tonnage.cli.run import read_plan
+from tonnage.cli.run import WHAT, ModelName, PlanFile, read_plan
 from tonnage.cli.stdin import show_hyphen
 
-_WHAT = Group("Model and plan", sort_key=1)
 _NO_CLUSTER = ClusterFlags()
 _NO_LIMITS = LimitFlags()
 
 
 @with_plan_flags
 def scale(
-    model: Annotated[
-        str, Parameter(group=_WHAT, help="A catalog name, a config.json, a folder or a hub name.")
-    ],
+    model: ModelName,
     /,
     *,
     cluster: ClusterFlags = _NO_CLUSTER,
-    plan_file: Annotated[
-        str | None,
-        Parameter(group=_WHAT, metavar="FILE", help="Plan fields as JSON or TOML."),
-    ] = None,
+    plan_file: PlanFile = None,
     weak: Annotated[
         bool,
         Parameter(
-            group=_WHAT,
+            group=WHAT,
             negative="",
             show_default=False,
             help="The global batch grows with the GPUs, from gbs on the first cluster.",
