@@ -52,7 +52,9 @@ def test_nothing_is_promised_where_nothing_is_enough() -> None:
 
 def test_an_offload_alters_only_what_its_time_leaves_out() -> None:
     found = {tuple(each.fields): each.alters for each in changes(LLAMA, PLAN, NODE)}
-    left_out = " ".join(estimate(LLAMA, Plan(runtime="fsdp2", seq=128, offload_parameters=True), NODE).not_modelled)
+    left_out = " ".join(
+        estimate(LLAMA, Plan(runtime="fsdp2", seq=128, offload_parameters=True), NODE).not_modelled
+    )
     assert "copies to and from host memory" in left_out
     assert "copies" in found["offload_parameters",]
     assert "on the host" in found["offload_optimizer",]

@@ -12,10 +12,10 @@ from tests.search.groups import grouped
 from tonnage.arch import Architecture
 from tonnage.estimation import estimate
 from tonnage.plan import Plan, resolve
-from tonnage.search import parts
+from tonnage.search import slices
 from tonnage.search.evaluate import evaluate, plan_of
 from tonnage.search.group import Group, Weighed
-from tonnage.search.parts import CHUNK, prepare, table_of
+from tonnage.search.slices import CHUNK, prepare, table_of
 from tonnage.search.table import DECIDING
 
 EIGHT = cluster(8)
@@ -31,8 +31,7 @@ SECOND: tuple[dict[str, Any], ...] = ({"tp": 4, "mbs": 2}, {"tp": 1, "mbs": 3}, 
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    for kept in ("_tables", "_parts"):
-        monkeypatch.setattr(parts, kept, type(getattr(parts, kept))())
+    monkeypatch.setattr(slices, "_tables", type(slices._tables)())
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +81,7 @@ def test_what_is_prepared_is_one_page() -> None:
     assert table_of(DENSE).lengths == [4]
 
 
-def test_a_group_past_a_chunk_is_weighed_part_by_part() -> None:
+def test_a_group_past_a_chunk_is_weighed_slice_by_slice() -> None:
     few = group(DENSE, *SECOND)
     place = np.arange(CHUNK + 3) % len(few)
     many = Group(plan=few.plan, columns={n: c[place] for n, c in few.columns.items()})

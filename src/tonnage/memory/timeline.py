@@ -12,7 +12,7 @@ TOP = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alive:
+class AtPeak:
     """Storages of one name at the peak.
 
     Attributes:
@@ -45,7 +45,7 @@ class Timeline:
     categories: dict[str, tuple[int, ...]]
     phases: tuple[tuple[int, str], ...]
     peak: int
-    alive: tuple[Alive, ...]
+    alive: tuple[AtPeak, ...]
     instants: tuple[str, ...] = ()
 
     @property
@@ -119,9 +119,9 @@ def _add(
     held[name] = (number + count, total + size)
 
 
-def _largest(held: dict[str, tuple[int, int]]) -> tuple[Alive, ...]:
+def _largest(held: dict[str, tuple[int, int]]) -> tuple[AtPeak, ...]:
     found = [
-        Alive(name=name, category=category(name), count=count, bytes=size)
+        AtPeak(name=name, category=category(name), count=count, bytes=size)
         for name, (count, size) in held.items()
         if count
     ]

@@ -13,7 +13,7 @@ from tonnage.memory.activations import alternates, kept_by_chunk, late_by_chunk,
 from tonnage.memory.peak import Instant
 from tonnage.memory.schedule import Held
 from tonnage.memory.states import gradient_bytes, master_bytes, parameter_bytes, sharded
-from tonnage.memory.timeline import TOP, Alive
+from tonnage.memory.timeline import TOP, AtPeak
 from tonnage.plan import Setting
 
 LUMPS = {
@@ -26,7 +26,7 @@ LUMPS = {
 
 def largest_tensors(
     setting: Setting, ledger: StageLedger, instant: Instant, held: Held
-) -> tuple[Alive, ...]:
+) -> tuple[AtPeak, ...]:
     """Those that take most, tensors of a name together, largest first.
 
     What a category holds at the moment bounds what is named of it: where the tensors of the
@@ -36,17 +36,17 @@ def largest_tensors(
         **{name: list(rows) for name, rows in _states(setting, ledger).items()},
         "activations": list(_kept(setting, ledger, held)),
     }
-    found: list[Alive] = []
+    found: list[AtPeak] = []
     for category, size in instant.categories.items():
         rows = [row for row in named.get(category, ()) if row.bytes]
         if not rows or sum(row.bytes for row in rows) > size * 1.01:
             text = LUMPS.get(category, category.replace("_", " "))
-            rows = [Alive(name=text, category=category, count=1, bytes=int(size))]
+            rows = [AtPeak(name=text, category=category, count=1, bytes=int(size))]
         found += rows
     return tuple(sorted(found, key=lambda row: (-row.bytes, row.name))[:TOP])
 
 
-def _states(setting: Setting, ledger: StageLedger) -> dict[str, Iterator[Alive]]:
+def _states(setting: Setting, ledger: StageLedger) -> dict[str, Iterator[AtPeak]]:
     """Weights and what belongs to them, by category, after sharding."""
     sizes: dict[str, tuple[Size, bool]] = {
         "parameters": (parameter_bytes, setting.gathers),
@@ -55,16 +55,16 @@ def _states(setting: Setting, ledger: StageLedger) -> dict[str, Iterator[Alive]]
         "optimizer_states": (state_bytes, setting.zero >= 1),
     }
 
-    def rows(category: str, size: Size, shards: bool) -> Iterator[Alive]:
+    def rows(category: str, size: Size, shards: bool) -> Iterator[AtPeak]:
         for weight, count in ledger.weights():
             alone = Operation(name=weight.name, kind="elementwise", weights=(weight,))
             bytes_ = int(sharded(setting, [((alone,), count)], size, shards))
-            yield Alive(name=weight.name, category=category, count=count, bytes=bytes_)
+            yield AtPeak(name=weight.name, category=category, count=count, bytes=bytes_)
 
     return {category: rows(category, *rule) for category, rule in sizes.items()}
 
 
-def _kept(setting: Setting, ledger: StageLedger, held: Held) -> Iterator[Alive]:
+def _kept(setting: Setting, ledger: StageLedger, held: Held) -> Iterator[AtPeak]:
     """What layers and the ends of the model keep of every micro-batch that is held."""
     counts: Counter[Tensor] = Counter()
     whole = setting.plan.recompute == "full" or alternates(setting.plan)
@@ -72,20 +72,20 @@ def _kept(setting: Setting, ledger: StageLedger, held: Held) -> Iterator[Alive]:
         if whole:
             size = int(kept_by_chunk(setting, ledger, chunk))
             name = f"checkpoints ({layer_input(setting).name})"
-            yield Alive(name=name, category="activations", count=kept, bytes=kept * size)
+            yield AtPeak(name=name, category="activations", count=kept, bytes=kept * size)
         else:
             for layer, layers in Counter(chunk).items():
                 for tensor in _once(saved_by_layer(setting, ledger.layers[layer])):
                     counts[tensor] += layers * kept
         size = late * int(late_by_chunk(setting, ledger, chunk))
         name = "kept for weights' gradients"
-        yield Alive(name=name, category="activations", count=late, bytes=size)
+        yield AtPeak(name=name, category="activations", count=late, bytes=size)
     for operations, kept in ((ledger.embedding, held.kept[0]), (ledger.head, held.kept[-1])):
         for tensor in _once(tensor for operation in operations for tensor in operation.saves):
             counts[tensor] += kept
     for tensor, count in counts.items():
         size = count * int(tensor.bytes)
-        yield Alive(name=tensor.name, category="activations", count=count, bytes=size)
+        yield AtPeak(name=tensor.name, category="activations", count=count, bytes=size)
 
 
 def _once(tensors: Iterable[Tensor]) -> Iterable[Tensor]:

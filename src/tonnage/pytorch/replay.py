@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tonnage.memory.allocator import Allocator, Block, Policy
-from tonnage.memory.timeline import Alive, Timeline
+from tonnage.memory.timeline import AtPeak, Timeline
 from tonnage.pytorch.trace import Allocation, Category, Trace, without_places
 
 TOP = 12
@@ -101,7 +101,7 @@ def timeline(trace: Trace) -> Timeline:
     )
 
 
-def alive_at_peak(trace: Trace, count: int = TOP) -> tuple[Alive, ...]:
+def alive_at_peak(trace: Trace, count: int = TOP) -> tuple[AtPeak, ...]:
     """The largest storages at the peak: those of one operator in every layer are one entry."""
     clock = trace.peak.clock
     found: dict[tuple[str, str], list[int]] = {}
@@ -111,7 +111,7 @@ def alive_at_peak(trace: Trace, count: int = TOP) -> tuple[Alive, ...]:
             found.setdefault(key, []).append(storage.bytes)
     largest = sorted(found.items(), key=lambda item: (-sum(item[1]), item[0]))
     return tuple(
-        Alive(name=name, category=category, count=len(sizes), bytes=sum(sizes))
+        AtPeak(name=name, category=category, count=len(sizes), bytes=sum(sizes))
         for (name, category), sizes in largest[:count]
     )
 

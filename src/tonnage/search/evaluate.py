@@ -15,7 +15,7 @@ from tonnage.memory import StageMemory, outside, stage_memory
 from tonnage.memory.reserved import reserved_bound
 from tonnage.plan import Plan
 from tonnage.search.group import NUMERIC, Group, Weighed
-from tonnage.search.parts import Part, parts
+from tonnage.search.slices import Slice, slices
 from tonnage.timing.step import PARTS, step_time
 
 
@@ -45,7 +45,7 @@ def evaluate(
     """
     efficiency = (limits or Limits()).efficiency
     found = Weighed.empty(len(group))
-    for part in parts(architecture, group, cluster):
+    for part in slices(architecture, group, cluster):
         _weigh(part, cluster, found)
         timed = step_time(part.setting, part.ledgers, cluster, efficiency)
         found.seconds[part.where] = timed.seconds
@@ -54,7 +54,7 @@ def evaluate(
     return found
 
 
-def _weigh(part: Part, cluster: Cluster, found: Weighed) -> None:
+def _weigh(part: Slice, cluster: Cluster, found: Weighed) -> None:
     """The memory of the worst stage of some plans, written into their places."""
     beyond = outside(part.setting, cluster.device).bytes
     names = ("allocated", "reserved", "worst_stage")
@@ -69,7 +69,7 @@ def _weigh(part: Part, cluster: Cluster, found: Weighed) -> None:
     found.device[part.where] = worst["reserved"] + beyond
 
 
-def _memories(part: Part) -> Iterator[tuple[StageLedger, StageMemory]]:
+def _memories(part: Slice) -> Iterator[tuple[StageLedger, StageMemory]]:
     """The memory of the stages among which the worst is.
 
     Of stages that hold the same the first has the most micro-batches in flight, and nothing

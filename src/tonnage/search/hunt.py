@@ -27,9 +27,9 @@ from tonnage.search.group import Group
 from tonnage.search.layouts import kind_prefix
 from tonnage.search.legality import Columns
 from tonnage.search.modes import NONE, Mode, modes
-from tonnage.search.parts import prepare
 from tonnage.search.pieces import Floats, plan_of_row
 from tonnage.search.rank import Found, Frontier, Ranking, Structure
+from tonnage.search.slices import prepare
 from tonnage.search.space import Space
 from tonnage.search.table import DECIDING
 

@@ -27,7 +27,7 @@ from tonnage.memory.states import passing_gradients, states
 from tonnage.plan import Plan, Setting, Stage, resolve
 from tonnage.search.legality import Columns
 from tonnage.search.modes import NONE, Mode
-from tonnage.search.parts import table_of
+from tonnage.search.slices import table_of
 from tonnage.search.space import Space
 from tonnage.search.table import DECIDING, View
 from tonnage.timing.kernel import rates

@@ -1,4 +1,4 @@
-"""Some plans of a group, with the pieces of their model at hand."""
+"""A group some plans at a time, with the pieces of their model at hand."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ CHUNK: Final = 16_384
 """Plans weighed at once: few enough for a column and what is made of it to stay in the cache."""
 
 KEPT: Final = 8
-"""Models whose tables are kept, and groups whose parts are."""
+"""Models whose tables are kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class Slice:
     """Some plans of a group.
 
     Attributes:
@@ -47,26 +47,24 @@ class Part:
 
 
 _tables: OrderedDict[int, tuple[Architecture, Table]] = OrderedDict()
-_parts: OrderedDict[tuple[int, ...], tuple[object, tuple[Part, ...]]] = OrderedDict()
 
 
-def parts(architecture: Architecture, group: Group, cluster: Cluster) -> Iterator[Part]:
-    """A group, part by part. Those of the last small groups are kept: bounds come first.
+def slices(architecture: Architecture, group: Group, cluster: Cluster) -> Iterator[Slice]:
+    """A group, so many plans at a time.
 
     Raises:
         InputError: a choice of the group is impossible.
         NotModelledError: it asks for something that is not accounted for.
     """
-    if len(group) > CHUNK:
-        yield from _made(architecture, group, cluster)
-        return
-    key = (id(architecture), id(group), id(cluster))
-    if key not in _parts:
-        made = tuple(_made(architecture, group, cluster))
-        _parts[key] = ((architecture, group, cluster), made)
-        if len(_parts) > KEPT:
-            _parts.popitem(last=False)
-    yield from _parts[key][1]
+    resolved = resolve(group.plan, architecture, cluster)
+    table = table_of(architecture)
+    rows = table.rows({name: single(group.columns[name]) for name in DECIDING})
+    for start in range(0, len(group), CHUNK):
+        where = slice(start, min(start + CHUNK, len(group)))
+        columns = {name: single(group.columns[name][where]) for name in NUMERIC}
+        setting = resolved.setting.columns(**columns)
+        view = View(table, setting, rows[where] if is_array(rows) else rows)
+        yield Slice(where=where, setting=setting, ledgers=_ledgers(view, resolved))
 
 
 def prepare(architecture: Architecture, columns: Mapping[str, NDArray[np.int64]]) -> None:
@@ -90,18 +88,6 @@ def table_of(architecture: Architecture) -> Table:
             _tables.popitem(last=False)
     _tables.move_to_end(key)
     return _tables[key][1]
-
-
-def _made(architecture: Architecture, group: Group, cluster: Cluster) -> Iterator[Part]:
-    resolved = resolve(group.plan, architecture, cluster)
-    table = table_of(architecture)
-    rows = table.rows({name: single(group.columns[name]) for name in DECIDING})
-    for start in range(0, len(group), CHUNK):
-        where = slice(start, min(start + CHUNK, len(group)))
-        columns = {name: single(group.columns[name][where]) for name in NUMERIC}
-        setting = resolved.setting.columns(**columns)
-        view = View(table, setting, rows[where] if is_array(rows) else rows)
-        yield Part(where=where, setting=setting, ledgers=_ledgers(view, resolved))
 
 
 def _ledgers(view: View, resolved: Resolved) -> tuple[StageLedger, ...]:
