@@ -60,7 +60,7 @@ def test_rows_are_the_degrees_that_resolve_lets_pass(
     sp = sp and tp > 1
     # An even split of the layers is another matter: one end takes what is left.
     layers = len(space.question.architecture.layers)
-    uneven = {"first_stage_layers": layers - (pp - 1)} if 1 < pp <= layers else {}
+    uneven: dict[str, Any] = {"first_stage_layers": layers - (pp - 1)} if 1 < pp <= layers else {}
     fields: dict[str, Any] = {"tp": tp, "cp": cp, "ep": ep, "etp": etp, "mbs": mbs, "pp": pp}
     plan = dataclasses.replace(space.base, **fields, **uneven, sp=sp)
     try:
