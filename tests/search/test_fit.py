@@ -111,9 +111,9 @@ def test_a_deeper_model_goes_on_with_its_pattern() -> None:
 
 
 def test_scaling_to_its_own_size_changes_nothing() -> None:
-    same = with_heads(LLAMA, LLAMA.layers[0].mixer.heads)  # type: ignore[union-attr]
+    same = with_heads(LLAMA, LLAMA.layers[0].mixer.heads)
     assert parameters(same).total == parameters(LLAMA).total
-    twice = with_heads(LLAMA, 2 * LLAMA.layers[0].mixer.heads)  # type: ignore[union-attr]
+    twice = with_heads(LLAMA, 2 * LLAMA.layers[0].mixer.heads)
     assert twice.hidden == 2 * LLAMA.hidden
     assert len(twice.layers) == 2 * len(LLAMA.layers)
 
