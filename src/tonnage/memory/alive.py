@@ -116,7 +116,7 @@ class Alive:
 def alive(setting: Setting, ledger: StageLedger) -> Alive:
     """The most that a stage holds, over the moments that can hold most."""
     found = pieces(setting, ledger)
-    moments = fullest(setting.plan, ledger.stage.index, setting.grad_acc)
+    moments = _moments(setting, ledger)
     last = len(found.kept) - 1
 
     def most(size: Callable[[Held], Number], which: Iterable[Held]) -> Number:
@@ -138,6 +138,20 @@ def alive(setting: Setting, ledger: StageLedger) -> Alive:
     )
 
 
+def _moments(setting: Setting, ledger: StageLedger) -> tuple[Held, ...]:
+    """The moments at which a stage can hold most."""
+    plan, chunks = setting.plan, ledger.stage.chunks
+    alike: tuple[int, ...] = ()
+    if plan.recompute_method != "block" or plan.recompute != "full":
+        # The ends also keep what the embedding and the head do.
+        last = len(chunks) - 1
+        inner = {chunk: index for index, chunk in enumerate(chunks) if 0 < index < last}
+        alike = tuple(
+            inner[chunk] if 0 < index < last else index for index, chunk in enumerate(chunks)
+        )
+    return fullest(plan, ledger.stage.index, setting.grad_acc, alike)
+
+
 def live_activations(setting: Setting, ledger: StageLedger) -> Number:
     """Activations of all micro-batches that are alive at once on the stage."""
     return alive(setting, ledger).forward
@@ -146,7 +160,7 @@ def live_activations(setting: Setting, ledger: StageLedger) -> Number:
 def live_inside(setting: Setting, ledger: StageLedger) -> Number:
     """What the layers of a stage keep of all micro-batches in flight, wherever it lies."""
     found = pieces(setting, ledger)
-    moments = fullest(setting.plan, ledger.stage.index, setting.grad_acc)
+    moments = _moments(setting, ledger)
     return largest(found.inside(held) for held in moments)
 
 
