@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.plan.strategies import MIXTURE, cluster
+from tests.plan.strategies import DENSE, MIXTURE, cluster
 from tests.search.spaces import SHALLOW, every_candidate, question
 from tonnage.arch import load
 from tonnage.errors import InputError
@@ -263,8 +263,7 @@ def test_an_interruption_gives_the_best_so_far() -> None:
     assert math.isfinite(found.plans[0].estimate.step.seconds)
 
 
-def test_a_stage_of_the_embedding_alone_is_weighed() -> None:
-    plan = Plan(runtime="fsdp2", pp=3, gbs=6, seq=128, account_for_embedding=True)
-    two = dataclasses.replace(SHALLOW, layers=SHALLOW.layers[:2])
-    found = estimate(two, plan, cluster(6))
-    assert [stage.layers for stage in found.memory.stages] == [0, 1, 1]
+def test_a_chunk_of_the_embedding_alone_is_weighed() -> None:
+    plan = Plan(runtime="fsdp2", pp=3, vpp=3, gbs=6, seq=128, account_for_embedding=True)
+    found = estimate(DENSE, plan, cluster(6))
+    assert [stage.layers for stage in found.memory.stages] == [2, 3, 3]

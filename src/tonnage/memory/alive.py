@@ -116,7 +116,7 @@ class Alive:
 def alive(setting: Setting, ledger: StageLedger) -> Alive:
     """The most that a stage holds, over the moments that can hold most."""
     found = micro_batch(setting, ledger)
-    moments = fullest(setting.plan, ledger.stage.index, setting.grad_acc)
+    moments = _moments(setting, ledger)
     last = len(found.kept) - 1
 
     def most(size: Callable[[Held], Number], which: Iterable[Held]) -> Number:
@@ -138,10 +138,24 @@ def alive(setting: Setting, ledger: StageLedger) -> Alive:
     )
 
 
+def _moments(setting: Setting, ledger: StageLedger) -> tuple[Held, ...]:
+    """The moments at which a stage can hold most."""
+    plan, chunks = setting.plan, ledger.stage.chunks
+    alike: tuple[int, ...] = ()
+    if plan.recompute_method != "block" or plan.recompute != "full":
+        # The ends also keep what the embedding and the head do.
+        last = len(chunks) - 1
+        inner = {chunk: index for index, chunk in enumerate(chunks) if 0 < index < last}
+        alike = tuple(
+            inner[chunk] if 0 < index < last else index for index, chunk in enumerate(chunks)
+        )
+    return fullest(plan, ledger.stage.index, setting.grad_acc, alike)
+
+
 def live_inside(setting: Setting, ledger: StageLedger) -> Number:
     """What the layers of a stage keep of all micro-batches in flight, wherever it lies."""
     found = micro_batch(setting, ledger)
-    moments = fullest(setting.plan, ledger.stage.index, setting.grad_acc)
+    moments = _moments(setting, ledger)
     return largest(found.inside(held) for held in moments)
 
 

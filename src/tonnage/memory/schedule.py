@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import zip_longest
+from typing import Any
 
 from tonnage.algebra import Number, is_array, is_symbol, maximum, minimum, total, where
 from tonnage.plan import Plan
@@ -38,7 +39,9 @@ class Held:
         return total((*self.kept, *self.late))
 
 
-def fullest(plan: Plan, stage: int, microbatches: Number) -> tuple[Held, ...]:
+def fullest(
+    plan: Plan, stage: int, microbatches: Number, alike: tuple[int, ...] = ()
+) -> tuple[Held, ...]:
     """The moments at which a stage can hold most; which of them does, bytes decide.
 
     * GPipe: all micro-batches (arXiv 1811.06965).
@@ -55,6 +58,9 @@ def fullest(plan: Plan, stage: int, microbatches: Number) -> tuple[Held, ...]:
         plan: schedule, pp, vpp and microbatch_group.
         stage: position in the pipeline, 0 first.
         microbatches: micro-batches of a step.
+        alike: of each chunk of an interleaved stage, one that keeps as much of a micro-batch,
+            itself or another; empty: none is known to. Moments that differ in nothing else count
+            once.
     """
     p = plan.pp
     if plan.schedule == "gpipe":
@@ -64,9 +70,7 @@ def fullest(plan: Plan, stage: int, microbatches: Number) -> tuple[Held, ...]:
         if uneven and microbatches % group(plan):
             # A shorter last group puts both ways out of step.
             return tuple(_seen(plan, stage, microbatches))
-        if _at_least(microbatches, ROUNDS * group(plan)):
-            return _long_rounds(p, plan.vpp, group(plan), stage)
-        return tuple(_rounds(p, plan.vpp, group(plan), stage, microbatches))
+        return _all_rounds(plan, stage, microbatches, alike or tuple(range(plan.vpp)))
     if plan.schedule == "zero-bubble":
         waiting = minimum(stage, maximum(microbatches - (p - stage), 0))
         kept = minimum(p - stage, microbatches)
@@ -79,6 +83,34 @@ def fullest(plan: Plan, stage: int, microbatches: Number) -> tuple[Held, ...]:
     return (_after_forward(minimum(p - stage, microbatches)),)
 
 
+def _all_rounds(
+    plan: Plan, stage: int, microbatches: Number, alike: tuple[int, ...]
+) -> tuple[Held, ...]:
+    """The moments of interleaving, of a column once for each count of micro-batches in it."""
+    p, v, g = plan.pp, plan.vpp, group(plan)
+    if is_symbol(microbatches):
+        return tuple(_rounds(p, v, g, stage, microbatches))
+    if not is_array(microbatches):
+        (found,) = _known_rounds(p, v, g, stage, (min(microbatches, ROUNDS * g),), alike)
+        return found
+    import numpy as np
+
+    enough = np.minimum(microbatches, ROUNDS * g)
+    counts, place = np.unique(enough, return_inverse=True)
+    moments = _known_rounds(p, v, g, stage, tuple(counts.tolist()), alike)
+    if len(moments) == 1:
+        return moments[0]
+    return tuple(
+        replace(
+            held[0],
+            kept=tuple(
+                np.array(each)[place] for each in zip(*(one.kept for one in held), strict=True)
+            ),
+        )
+        for held in zip(*moments, strict=True)
+    )
+
+
 def _after_forward(kept: Number, late: Number = 0) -> Held:
     """Of a stage with one chunk, between a forward and a backward pass."""
     return Held(kept=(kept,), late=(late,), made="forward", chunk=0, back=0)
@@ -88,18 +120,52 @@ ROUNDS = 3
 """Rounds of interleaving in which a step has shown all of its moments."""
 
 
-@lru_cache(maxsize=1024)
-def _long_rounds(p: int, v: int, g: int, stage: int) -> tuple[Held, ...]:
-    """The moments of a step that is long enough to show them all."""
-    return tuple(_rounds(p, v, g, stage, ROUNDS * g))
+@lru_cache(maxsize=4096)
+def _known_rounds(
+    p: int, v: int, g: int, stage: int, counts: tuple[int, ...], alike: tuple[int, ...]
+) -> tuple[tuple[Held, ...], ...]:
+    """The moments of steps with so many micro-batches each; as many, and alike, for each step.
+
+    Of moments of one kind, one that holds more of everything in none of the steps is left out.
+    Chunks that keep as much as each other count as one. The first moment stays.
+    """
+    import numpy as np
+
+    moments = list(_rounds(p, v, g, stage, np.array(counts, dtype=np.int64)))
+    sums = [_sums(held, alike) for held in moments]
+    kinds: dict[tuple[int | None, ...], list[int]] = {}
+    for index, held in enumerate(moments):
+        key = (alike[held.chunk], None if held.back is None else alike[held.back])
+        kinds.setdefault(key, []).append(index)
+
+    def told(index: int, other: int) -> bool:
+        """Whether another moment says all that this one does; of equal ones the first."""
+        one, more = sums[index], sums[other]
+        return bool((one <= more).all() and (other < index or (one < more).any()))
+
+    kept = [
+        index
+        for same in kinds.values()
+        for index in same
+        if index == 0 or not any(told(index, other) for other in same if other != index)
+    ]
+    return tuple(
+        tuple(
+            replace(moments[index], kept=tuple(int(count[step]) for count in moments[index].kept))
+            for index in sorted(kept)
+        )
+        for step in range(len(counts))
+    )
 
 
-def _at_least(microbatches: Number, count: int) -> bool:
-    """Whether a step, or every step of a column, has so many micro-batches."""
-    if is_symbol(microbatches):
-        return False
-    enough = microbatches >= count
-    return bool(enough.all()) if is_array(enough) else bool(enough)
+def _sums(held: Held, alike: tuple[int, ...]) -> Any:
+    """What is held in each kind of chunk: ``[kind, step]``."""
+    import numpy as np
+
+    found = dict.fromkeys(alike, 0)
+    for chunk, count in zip(alike, held.kept, strict=True):
+        found[chunk] = found[chunk] + count
+    return np.stack(list(found.values()))
 
 
 def _rounds(p: int, v: int, g: int, stage: int, microbatches: Number) -> Iterator[Held]:
@@ -108,6 +174,23 @@ def _rounds(p: int, v: int, g: int, stage: int, microbatches: Number) -> Iterato
     In between, a micro-batch of one chunk takes the place of one of another.
     """
     warm_up = 2 * (p - stage - 1) + (v - 1) * g + 1
+    starts = (0, -warm_up % g)
+    borders = {s + turn * g + d for turn in range(v + 1) for s in starts for d in (-1, 0, 1)}
+    turns = sorted(border for border in borders if 0 <= border <= v * g)
+    for turn, kept in zip(turns, _kept(v, g, warm_up, turns, microbatches), strict=True):
+        yield Held(
+            kept=kept,
+            late=(0,) * v,
+            made="forward",
+            chunk=(warm_up + turn - 1) // g % v,
+            back=v - 1 - turn // g % v,
+        )
+
+
+def _kept(
+    v: int, g: int, warm_up: int, turns: list[int], microbatches: Number
+) -> Iterator[tuple[Number, ...]]:
+    """Micro-batches of each chunk that are held, after so many backward passes each."""
 
     def made(passes: Number, turn: int) -> Number:
         """Passes through the chunk that has this turn in each round, among so many of a stage."""
@@ -118,22 +201,21 @@ def _rounds(p: int, v: int, g: int, stage: int, microbatches: Number) -> Iterato
             found = found + minimum(maximum(passes - before, 0), size)
         return found
 
-    starts = (0, -warm_up % g)
-    borders = {s + turn * g + d for turn in range(v + 1) for s in starts for d in (-1, 0, 1)}
-    for turn in sorted(border for border in borders if 0 <= border <= v * g):
+    def held(turn: Number) -> list[Number]:
         passes = minimum(warm_up + turn, microbatches * v)
         # Past the last forward pass less and less is held.
-        counts = [made(passes, c) - made(turn, v - 1 - c) for c in range(v)]
-        if turn:
-            there = warm_up + turn <= microbatches * v
-            counts = [where(there, count, 0) for count in counts]
-        yield Held(
-            kept=tuple(counts),
-            late=(0,) * v,
-            made="forward",
-            chunk=(warm_up + turn - 1) // g % v,
-            back=v - 1 - turn // g % v,
-        )
+        there = (turn <= 0) | (warm_up + turn <= microbatches * v)
+        return [where(there, made(passes, c) - made(turn, v - 1 - c), 0) for c in range(v)]
+
+    if not is_array(microbatches):
+        yield from (tuple(held(turn)) for turn in turns)
+        return
+    import numpy as np
+
+    # All turns at once: ``[turn, step]``.
+    columns = held(np.array(turns, dtype=np.int64)[:, None])
+    for index in range(len(turns)):
+        yield tuple(column[index] for column in columns)
 
 
 def _seen(plan: Plan, stage: int, microbatches: int) -> list[Held]:
@@ -184,7 +266,11 @@ def course(plan: Plan, stage: int, microbatches: int) -> Iterator[tuple[Pass, He
 
 def live_per_chunk(plan: Plan, stage: int, microbatches: Number) -> tuple[Number, ...]:
     """Micro-batches whose activations each chunk of a stage holds at once when warm-up ends."""
-    kept = fullest(plan, stage, microbatches)[0].kept
+    if plan.schedule == "interleaved" and plan.microbatch_group is None:
+        # The first moment is the one: the others need not be made.
+        kept = next(_rounds(plan.pp, plan.vpp, group(plan), stage, microbatches)).kept
+    else:
+        kept = fullest(plan, stage, microbatches)[0].kept
     # A column stays one where all of its plans hold the same.
     return tuple(count + 0 * microbatches for count in kept) if is_array(microbatches) else kept
 

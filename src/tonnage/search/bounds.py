@@ -9,7 +9,7 @@ bytes leave out what lives only while a layer runs. Neither is ever above what
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,8 +181,10 @@ class Bounds:
     @cached_property
     def _live(self) -> list[list[Ints]]:
         """Micro-batches that each chunk of each stage holds at once, by row."""
+        counts, place = np.unique(self._microbatches, return_inverse=True)
+        few = tuple(counts.tolist())
         return [
-            list(live_per_chunk(self._shape, stage, self._microbatches))
+            [np.broadcast_to(live, len(few))[place] for live in _alive_at(self._shape, stage, few)]
             for stage in self._deck.stages
         ]
 
@@ -203,6 +205,12 @@ class Bounds:
                 ]
             )
         return found
+
+
+@lru_cache(maxsize=4096)
+def _alive_at(shape: Plan, stage: int, counts: tuple[int, ...]) -> tuple[Ints, ...]:
+    """Micro-batches in flight on a stage, by chunk, for some numbers of them in a step."""
+    return tuple(live_per_chunk(shape, stage, np.array(counts, dtype=np.int64)))
 
 
 def _same(counts: Ints, one: int, other: int) -> bool:
