@@ -32,7 +32,7 @@ def score(
     as_json: JsonFlag = False,
 ) -> int:
     """Hold the predictor to measured runs: errors by family, fits, and choice of plan."""
-    from tonnage.cli.written import check_page_name, write_page
+    from tonnage.cli.written import check_page_name, check_place, write_page
     from tonnage.errors import InputError
     from tonnage.report.progress import progress
     from tonnage.report.score import print_scoreboard, write_rows
@@ -50,6 +50,8 @@ def score(
             problem="is one of the measured files",
             accepted="another file",
         )
+    if rows is not None:
+        check_place("rows", rows)
     if html is not None:
         check_page_name(html)
     measured = [row for file in files for row in read_rows(file)]
