@@ -39,3 +39,17 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     result = run("score", "rows.csv", "--html", str(tmp_path / "page.html"))
     assert result.code == 2
     assert "it is a folder" in result.err
+
+
+def test_rows_that_are_none_are_no_answer(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("layers,hidden,heads,vocab,seq_len,gpu\n", encoding="utf-8")
+    result = run("score", str(file))
+    assert result.code == 2
+    assert "rows.csv holds no row" in result.err
+
+
+def test_no_price_makes_an_infinite_cost() -> None:
+    words = ("estimate", "gpt2", "--gpus", "8xH100", "--tokens", "15T", "--json", "--price")
+    assert "1e308 is no price" in run(*words, "1e308").json()["error"]["message"]
+    assert run(*words, "1e15").code == 0

@@ -147,6 +147,8 @@ def test_lists_are_read_as_people_write_them(given: Any, wanted: Any) -> None:
         (["--tp", "3"], "SPACE: tp [3], vpp [1] holds no legal plan on 4xA100"),
         (["--price", "2,5"], "--price: 2,5 prices every device twice"),
         (["--price", "A100=2,A100=3"], "prices A100-SXM4-80GB twice"),
+        (["--price", "1e308"], "--price: 1e308 is over 1e15"),
+        (["--budget", "1e308M", "--steps", "9"], "--budget: 1e308M is over 1e15"),
         (["--why-not", ""], "--why-not is not a knob and its value"),
         (["--why-not", "tp=2 tp=4"], "--why-not: tp=4 is given twice"),
         (["--why-not", "tp=-1"], "--tp: -1 is not a positive whole number"),

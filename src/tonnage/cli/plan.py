@@ -11,7 +11,7 @@ from cyclopts import Group, Parameter
 
 from tonnage.cli.cluster import ClusterFlags
 from tonnage.cli.flags import field_types, plan_changes, with_plan_flags
-from tonnage.cli.limits import LimitFlags
+from tonnage.cli.limits import DEAREST, LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
 from tonnage.cli.stdin import show_hyphen
 from tonnage.cli.values import parse, whole
@@ -205,8 +205,9 @@ def _money(field: str, text: str | None) -> float | None:
     scale = units.get(number[-1:].lower(), 1.0)
     value = parse(field, float, number[:-1] if scale > 1 else number)
     assert isinstance(value, float)
-    if value <= 0:
-        raise InputError(field=field, value=text, problem="is not over 0", accepted="2.5 or 2M")
+    if not 0 < value * scale <= DEAREST:
+        problem = "is not over 0" if value <= 0 else "is over 1e15"
+        raise InputError(field=field, value=text, problem=problem, accepted="2.5 or 2M")
     return value * scale
 
 

@@ -55,6 +55,9 @@ def score(
     if html is not None:
         check_page_name(html)
     measured = [row for file in files for row in read_rows(file)]
+    if not measured:
+        names = ", ".join(map(str, files))
+        raise InputError(field="FILE", value=names, problem="holds no row", accepted="a row a run")
     with progress(len(measured), "rows", stream=sys.stderr) as seen:
         scored = score_rows(measured, seen, measured_network=measured_network)
     board = scoreboard(scored)
