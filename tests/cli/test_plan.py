@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.running import run
 from tonnage.cli.plan import choices_of
+from tonnage.search.hunt import Hunt
 
 SMALL = ("gpt2", "--gpus", "4xA100", "--gbs", "32", "--seq", "1024", "--vpp", "1")
 """A search that takes a moment."""
@@ -139,3 +140,61 @@ def test_a_batch_is_needed() -> None:
 )
 def test_lists_are_read_as_people_write_them(given: Any, wanted: Any) -> None:
     assert choices_of(given) == wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--zero", "4"], "--zero: 4 is not a ZeRO stage"),
+        (["--zero", "0,9"], "--zero: 9 is not a ZeRO stage"),
+        (["--tp", "0"], "--tp: 0 is not a positive whole number"),
+        (["--tp", "1,-2"], "--tp: -2 is not a positive whole number"),
+        (["--mbs", "0"], "--mbs: 0 is not a positive whole number"),
+        (["--seq", "0"], "--seq: 0 is not a positive whole number"),
+        (["--gbs", "0"], "--gbs: 0 is not a positive whole number"),
+        (["--schedule", "1f1b,banana"], "--schedule: banana is not known"),
+        (["--recompute-modules", "banana"], "--recompute-modules: banana is not known"),
+        (["--tp", "3"], "SPACE: tp [3], vpp [1] holds no legal plan on 4xA100"),
+        (["--price", "2,5"], "--price: 2,5 prices every device twice"),
+        (["--price", "A100=2,A100=3"], "prices A100-SXM4-80GB twice"),
+        (["--price", "1e308"], "--price: 1e308 is over 1e15"),
+        (["--budget", "1e308M", "--steps", "9"], "--budget: 1e308M is over 1e15"),
+        (["--why-not", ""], "--why-not is not a knob and its value"),
+        (["--why-not", "tp=2 tp=4"], "--why-not: tp=4 is given twice"),
+        (["--why-not", "tp=-1"], "--tp: -1 is not a positive whole number"),
+        (["--why-not", "recompute=every-0"], "--recompute: every-0 is no number of layers"),
+        (["--html", "model.json"], "--html: model.json is not the name of a page"),
+        (["--html", "/nowhere/page.html"], "it has no folder"),
+    ],
+)
+def test_what_no_search_can_do_is_refused_before_one(words: list[str], said: str) -> None:
+    kept = [*SMALL]
+    if words[0] in kept:
+        at = kept.index(words[0])
+        del kept[at : at + 2]
+    result = run("plan", *kept, *words)
+    assert result.code == 2
+    assert result.err.startswith("error: ")
+    assert said in result.err
+    assert not result.out
+
+
+def test_why_not_takes_values_with_hyphens() -> None:
+    result = run("plan", *SMALL, "--tp", "1", "--why-not", "recompute=every-2", "--json")
+    assert result.code == 0
+    assert result.json()["why_not"]["verdict"] in {"slower", "ties"}
+
+
+def test_interrupted_before_there_is_a_plan_nothing_is_claimed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(_: Hunt) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Hunt, "run", interrupt)
+    result = run("plan", *SMALL, "--why-not", "tp=2")
+    assert result.code == 130
+    assert "interrupted before a plan was found" in result.out
+    assert "best" not in result.out
+    answer = run("plan", *SMALL, "--why-not", "tp=2", "--json")
+    assert (answer.code, answer.json()["complete"], answer.json()["plans"]) == (130, False, [])

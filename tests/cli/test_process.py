@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = "import sys; from tonnage.cli import main; sys.exit(main())"
 
 
@@ -48,6 +50,18 @@ def test_colours_follow_the_environment() -> None:
     assert "\x1b[" in process(*words, FORCE_COLOR="1").stdout
     both = process(*words, FORCE_COLOR="1", NO_COLOR="1").stdout
     assert "\x1b[3" not in both  # bold and dim may stay: they are no colours
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "-5", "30", "99999999", "x"])
+@pytest.mark.parametrize(
+    "words", [("fit", "--help"), ("fit", "gpt2", "--gpus=8xH100", "--max=seq")]
+)
+def test_a_terminal_of_any_width_says_what_there_is_to_say(
+    words: tuple[str, ...], columns: str
+) -> None:
+    found = process(*words, COLUMNS=columns)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert {"Usage:", "gpt2"} & set(found.stdout.split())
 
 
 def test_a_reader_that_leaves() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
 import pytest
 from hypothesis import given
@@ -130,3 +131,9 @@ def test_values_that_double_without_end_are_refused() -> None:
 def test_no_text_is_followed_into_another_error(text: str) -> None:
     with contextlib.suppress(InputError):
         read_command(Document(name="x.sh", syntax="shell", text=text))
+
+
+def test_conditions_in_conditions_without_end_are_read_in_moments() -> None:
+    begun = time.process_time()
+    read_script("if [ 1 ]; then " * 10_000)
+    assert time.process_time() - begun < 5

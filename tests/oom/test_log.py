@@ -1,5 +1,7 @@
 """A log's first failure, its rank and its moment."""
 
+import contextlib
+import time
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from tests.oom.test_message import HIP, MPS, PYTORCH_2_1, PYTORCH_2_5
 from tonnage.errors import InputError
 from tonnage.oom.log import LARGEST_LOG, failure, read_log
+from tonnage.oom.message import MOST
 from tonnage.quantity import GIB
 
 
@@ -125,3 +128,19 @@ def test_a_log_of_any_bytes_and_any_length_is_read(tmp_path: Path) -> None:
     assert found.message is not None
     with pytest.raises(InputError, match="cannot be read"):
         read_log(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    "noise", ["CUDA out of memory. ", "Tried to allocate ", "xxxxxxxxxx\n", "Killed? -9 "]
+)
+def test_a_log_of_any_size_is_read_in_moments(noise: str) -> None:
+    text = noise * 500_000
+    begun = time.process_time()
+    with contextlib.suppress(InputError):
+        assert failure(text).times <= MOST
+    assert time.process_time() - begun < 5
+
+
+def test_messages_beyond_what_is_read_are_owned_up_to() -> None:
+    assert failure("CUDA out of memory.\n" * (MOST + 1)).truncated
+    assert not failure("CUDA out of memory.\n" * 3).truncated

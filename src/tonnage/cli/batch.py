@@ -13,6 +13,7 @@ from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
 from tonnage.cli.run import WHAT, ModelName, PlanFile, read_plan
 from tonnage.cli.stdin import show_hyphen
+from tonnage.cli.written import check_page_name
 
 _NO_CLUSTER = ClusterFlags()
 _NO_LIMITS = LimitFlags()
@@ -42,6 +43,8 @@ def batch(
     from tonnage.arch import load
     from tonnage.search.batch_curve import batch_curve
 
+    if html is not None:
+        check_page_name(html)
     plan = read_plan(plan_file, plan_changes(flags))
     curve = batch_curve(load(show_hyphen(model)), plan, cluster.read(), limits.read())
     if html is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from tonnage.cli.output import JsonFlag, print_json
+from tonnage.cli.written import check_place
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ def calibrate(
 
     Under torchrun the collectives of its processes are measured too.
     """
+    if out is not None:
+        check_place("out", out)
     if from_:
         _only_with_a_device({"device_file": device_file, "on": on, "dtypes": dtypes})
         found, fits, refused = _from_rows(from_, device)
@@ -144,17 +147,21 @@ def _here(
     on: str | None, base: Device | None, dtypes: str | None, slowest: str
 ) -> tuple[Device, dict[str, Fit]] | None:
     from tonnage.dtype import dtype
-    from tonnage.pytorch.calibrate import calibrate_here
     from tonnage.quantity import parse_seconds
-    from tonnage.report.progress import progress
 
     names = [] if dtypes is None else [name.strip() for name in dtypes.split(",")]
+    formats = [dtype(name, field="dtypes").name for name in names]
+    longest = parse_seconds(slowest, field="slowest")
+    # PyTorch is slow to import: what can be refused without it has been by here.
+    from tonnage.pytorch.calibrate import calibrate_here
+    from tonnage.report.progress import progress
+
     with progress(None, "measurements", stream=sys.stderr) as seen:
         answer = calibrate_here(
             on=on,
             base=base,
-            formats=[dtype(name, field="dtypes").name for name in names],
-            slowest=parse_seconds(slowest, field="slowest"),
+            formats=formats,
+            slowest=longest,
             seen=seen,
         )
     return None if answer is None else (answer.device, answer.fits)

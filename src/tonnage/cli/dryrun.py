@@ -60,6 +60,10 @@ def dryrun(
     **flags: Any,
 ) -> int:
     """Run one training step of rank 0 on fake tensors, and record every allocation."""
+    if not 0 < time_limit < float("inf"):
+        raise InputError(
+            field="time_limit", value=time_limit, problem="is no length of time", accepted="over 0"
+        )
     if _FUNCTION.fullmatch(model):
         return _run_file(model, gpus, memory_format, time_limit, as_json=as_json)
     if memory_format is not None:
@@ -71,12 +75,14 @@ def dryrun(
         )
     from tonnage.arch import find_config
     from tonnage.cluster import parse_cluster
-    from tonnage.pytorch import compare, dry_run
 
     changes: dict[str, Any] = dict(plan_changes(flags))
     plan = dataclasses.replace(Plan(runtime="transformers"), **changes)
     found = find_config(model)
     cluster = parse_cluster(gpus, field="gpus")
+    # PyTorch is slow to import: what can be refused without it has been by here.
+    from tonnage.pytorch import compare, dry_run
+
     run = dry_run(found.config, plan, cluster, name=found.name, code=model_code)
     rows = compare(run)
     if as_json:

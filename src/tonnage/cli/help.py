@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 WIDEST = 100
 _NAMES = 28
 _INDENT = 2
+NARROWEST = _NAMES + _INDENT + 20
+"""What the names leave is room for words, however few columns a terminal says that it has."""
 
 
 class PlainHelp:
@@ -42,7 +44,7 @@ class PlainHelp:
 
 
 def _width(options: ConsoleOptions) -> int:
-    return min(options.max_width, WIDEST)
+    return min(max(options.max_width, NARROWEST), WIDEST)
 
 
 def _entry(names: str, description: str, width: int) -> Iterable[str]:

@@ -105,15 +105,19 @@ class LimitFlags:
         return Failures(mtbf=mtbf, checkpoint_bandwidth=rate, restart=restart)
 
 
+DEAREST = 1e15
+"""No GPU-hour or run costs more: a typing error, and a bound on the arithmetic."""
+
+
 def _price(text: str, *, field: str) -> float:
     try:
         value = float(text) if text.isascii() else math.nan
     except ValueError:
         value = math.nan
-    if math.isfinite(value) and value >= 0:
+    if 0 <= value <= DEAREST:
         return value
     raise InputError(
-        field=field, value=text, problem="is no price", accepted="a number such as 2.50"
+        field=field, value=text, problem="is no price", accepted="a number up to 1e15, such as 2.50"
     )
 
 

@@ -11,11 +11,12 @@ from cyclopts import Group, Parameter
 
 from tonnage.cli.cluster import ClusterFlags
 from tonnage.cli.flags import field_types, plan_changes, with_plan_flags
-from tonnage.cli.limits import LimitFlags
+from tonnage.cli.limits import DEAREST, LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
 from tonnage.cli.run import WHAT
 from tonnage.cli.stdin import show_hyphen
 from tonnage.cli.values import parse, whole
+from tonnage.cli.written import check_page_name
 from tonnage.errors import InputError
 from tonnage.plan import Plan
 
@@ -96,12 +97,15 @@ def plan(
         top=whole("top", top),
     )
     wanted = None if why_not is None else _wanted(why_not)
+    if html is not None:
+        check_page_name(html)
     answer = _found(question)
     if html is not None:
         from tonnage.report.plan_html import write
 
         write(answer, html)
-    reason = None if wanted is None else _reason(question, answer, wanted)
+    asked = wanted is not None and answer.complete  # what is asked needs a search of its own
+    reason = _reason(question, answer, wanted) if asked and wanted else None
     return _show(question, answer, reason, as_json=as_json)
 
 
@@ -182,6 +186,13 @@ def _prices(text: str | None) -> dict[str, float]:
     for item in text.split(","):
         name, named, price = item.rpartition("=")
         device = find_device(name.strip(), field="price").name if named else ""
+        if device in prices:
+            raise InputError(
+                field="price",
+                value=text,
+                problem=f"prices {device or 'every device'} twice",
+                accepted="2.5, or H100=2.5,B200=6",
+            )
         prices[device] = _money("price", price) or 0.0
     return prices
 
@@ -194,8 +205,9 @@ def _money(field: str, text: str | None) -> float | None:
     scale = units.get(number[-1:].lower(), 1.0)
     value = parse(field, float, number[:-1] if scale > 1 else number)
     assert isinstance(value, float)
-    if value <= 0:
-        raise InputError(field=field, value=text, problem="is not over 0", accepted="2.5 or 2M")
+    if not 0 < value * scale <= DEAREST:
+        problem = "is not over 0" if value <= 0 else "is over 1e15"
+        raise InputError(field=field, value=text, problem=problem, accepted="2.5 or 2M")
     return value * scale
 
 
@@ -207,20 +219,23 @@ def _seconds(text: str | None) -> float | None:
 
 def _wanted(text: str) -> dict[str, Any]:
     """The values of ``tp=16 pp=2``, by knob."""
+    from tonnage.plan.values import check_values
     from tonnage.search import KNOBS
 
     wanted: dict[str, Any] = {}
-    for word in text.replace(",", " ").split():
-        knob, equals, value = word.lstrip("-").replace("-", "_").partition("=")
-        if not equals or knob not in KNOBS:
+    for word in text.replace(",", " ").split() or [text]:
+        name, equals, value = word.partition("=")
+        knob = name.lstrip("-").replace("-", "_")
+        if not equals or knob not in KNOBS or knob in wanted:
             raise InputError(
                 field="why_not",
                 value=word,
-                problem="is not a knob and its value",
+                problem="is given twice" if knob in wanted else "is not a knob and its value",
                 accepted=f"such as tp=16; knobs are {', '.join(KNOBS)}",
             )
         given: Any = [value] if knob == "recompute_modules" else value
         wanted.update({name: values[0] for name, values in choices_of({knob: given}).items()})
+    check_values(Plan(**wanted))
     return wanted
 
 

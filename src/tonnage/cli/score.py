@@ -32,7 +32,7 @@ def score(
     as_json: JsonFlag = False,
 ) -> int:
     """Hold the predictor to measured runs: errors by family, fits, and choice of plan."""
-    from tonnage.cli.written import check_page_name, write_page
+    from tonnage.cli.written import check_page_name, check_place, write_page
     from tonnage.errors import InputError
     from tonnage.report.progress import progress
     from tonnage.report.score import print_scoreboard, write_rows
@@ -50,9 +50,14 @@ def score(
             problem="is one of the measured files",
             accepted="another file",
         )
+    if rows is not None:
+        check_place("rows", rows)
     if html is not None:
         check_page_name(html)
     measured = [row for file in files for row in read_rows(file)]
+    if not measured:
+        names = ", ".join(map(str, files))
+        raise InputError(field="FILE", value=names, problem="holds no row", accepted="a row a run")
     with progress(len(measured), "rows", stream=sys.stderr) as seen:
         scored = score_rows(measured, seen, measured_network=measured_network)
     board = scoreboard(scored)

@@ -15,14 +15,29 @@ if TYPE_CHECKING:
 
 
 def check_page_name(path: str | Path) -> None:
-    """Refuse a name that is not a page's, before there is anything to write.
+    """Refuse a name that no page can be written to, before there is anything to write.
 
     Raises:
-        InputError: it does not end in .html.
+        InputError: it does not end in .html, is a folder, or is in a folder that is not there.
     """
     if os.path.splitext(path)[1].lower() not in (".html", ".htm"):
         raise InputError(
             field="html", value=str(path), problem="is not the name of a page", accepted="*.html"
+        )
+    check_place("html", path)
+
+
+def check_place(field: str, path: str | Path) -> None:
+    """Refuse a file that cannot be where it is asked for, before there is anything to write.
+
+    Raises:
+        InputError: it is a folder, or is in a folder that is not there.
+    """
+    whole = os.path.isdir(path)
+    if whole or not os.path.isdir(os.path.dirname(path) or os.curdir):
+        problem = "cannot be written: " + ("it is a folder" if whole else "it has no folder")
+        raise InputError(
+            field=field, value=str(path), problem=problem, accepted="a file in a folder that exists"
         )
 
 

@@ -74,7 +74,8 @@ class _Reader:
 
     @property
     def live(self) -> bool:
-        return all(level.live for level in self.levels)
+        top = self.levels[-1] if self.levels else None
+        return top is None or (top.outer and top.live)
 
     def run(self, tokens: list[Token], depth: int = 0) -> None:
         """Follow the commands of a list of tokens."""

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from tonnage.errors import InputError
 from tonnage.files import UnreadableError, read_bounded
-from tonnage.oom.message import Message, find_messages
+from tonnage.oom.message import MOST, Message, find_messages
 from tonnage.oom.serving import CacheShortage, find_shortages
 
 LARGEST_LOG: Final = 64 * 2**20
@@ -73,6 +73,12 @@ _MOMENTS: Final[tuple[tuple[Moment, str], ...]] = (
 )
 _PATTERNS: Final = tuple((moment, re.compile(text)) for moment, text in _MOMENTS)
 _RANK = re.compile(r"\[(?:default|rank) ?(\d{1,6})\]|(?:^|\W)[Rr]ank ?[=: ]? ?(\d{1,6})\b")
+_KILLED = (
+    re.compile(r"exit(?:code|ed with)? ?:? ?-9\b|exit code 137"),
+    re.compile(r"Signal 9"),
+    re.compile(r"Killed\b"),
+)
+"""One by one: a pattern that begins with letters of its own is found quickly."""
 _FRAME = re.compile(r'File "[^"\n]{1,400}", line \d{1,7}, in [^\n]{1,200}(?:\n[^\n]{1,400})?')
 
 
@@ -87,7 +93,7 @@ class Failure:
         rank: the rank that the message's line names; None: it names none.
         times: messages in the log.
         ranks: distinct ranks that they name.
-        truncated: the log is longer than what is read of one.
+        truncated: the log is longer, or has more messages, than what is read of one.
     """
 
     message: Message | None = None
@@ -133,6 +139,7 @@ def failure(text: str, *, name: str = "the text", truncated: bool = False) -> Fa
             accepted="PyTorch's (CUDA, HIP, XPU, MPS, CPU), torch_npu's, vLLM's or XLA's",
             hint=_hint(text),
         )
+    truncated = truncated or len(messages) == MOST
     ranks = {rank for start, _ in messages if (rank := _rank(text, start)) is not None}
     first_message = _most_telling(messages)
     # A serving engine's own check is the cause of what its allocator says beside it.
@@ -184,7 +191,7 @@ def _moment(text: str, start: int) -> Moment | None:
 
 def _hint(text: str) -> str:
     """Failures that are often taken for this one."""
-    if re.search(r"exit(?:code|ed with)? ?:? ?-9\b|Signal 9|\bKilled\b|exit code 137", text):
+    if any(pattern.search(text) for pattern in _KILLED):
         return "a process that was killed (signal 9) ran out of host memory, not of a device's"
     if "CUBLAS_STATUS_ALLOC_FAILED" in text:
         return "cuBLAS could not get its workspace: leave it room (--margin) or allocate it first"

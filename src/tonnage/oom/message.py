@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,6 +57,13 @@ _DEVICE = re.compile(r"\(?(?:GPU|NPU|XPU|MUSA|MLU) (\d{1,4})(?:;| has)")
 
 LONGEST: Final = 2000
 """Characters of a log after the start of a message that can belong to it."""
+
+MOST: Final = 2_000
+"""Messages of a log that are read: what comes after them is not looked at, and said so."""
+
+_KEY: Final = "memory"
+_BEFORE: Final = 60
+"""Characters before the word that every start has within which it begins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +122,7 @@ def find_messages(text: str) -> list[tuple[int, Message]]:
     ``capacty``, ``private pools``), of its CUDA, HIP, XPU, MPS and CPU allocators, of torch_npu,
     the bare ``CUDA error: out of memory``, and XLA's ``RESOURCE_EXHAUSTED``.
     """
-    starts = list(_START.finditer(text))
+    starts = list(itertools.islice(_starts(text), MOST))
     found = []
     for index, start in enumerate(starts):
         end = starts[index + 1].start() if index + 1 < len(starts) else len(text)
@@ -122,6 +131,18 @@ def find_messages(text: str) -> list[tuple[int, Message]]:
         backend = {"DefaultCPUAllocator": "CPU", "RESOURCE_EXHAUSTED": "XLA"}.get(word, word)
         found.append((start.start(), _read(backend, piece)))
     return found
+
+
+def _starts(text: str) -> Iterator[re.Match[str]]:
+    """Where messages start: a word that they share is looked for first, which is quick."""
+    seen, at = 0, text.find(_KEY)
+    while at >= 0:
+        end = at + len(_KEY)
+        match = _START.search(text, max(seen, at - _BEFORE), end + 1)
+        if match:
+            yield match
+            seen = match.end()
+        at = text.find(_KEY, end)
 
 
 def _read(backend: str, piece: str) -> Message:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 WIDEST = 108
 """Lines longer than this are hard to read, however wide the terminal is."""
 
+NARROWEST = 20
+"""No line is shorter, whatever a terminal says: some have 0 columns, where nothing would show."""
+
 INDENT = 2
 
 Justify: TypeAlias = Literal["left", "right"]
@@ -26,15 +29,15 @@ def console(*, width: int | None = None) -> Console:
     """A console on stdout that prints text as it is: no markup, no emoji, no guessed colours.
 
     Args:
-        width: columns; None: those of the terminal, up to `WIDEST`.
+        width: columns; None: those of the terminal, from `NARROWEST` to `WIDEST`.
     """
     import sys
 
     from rich.console import Console
 
     made = Console(file=sys.stdout, width=width, markup=False, emoji=False, highlight=False)
-    if width is None and made.width > WIDEST:
-        made.width = WIDEST
+    if width is None:
+        made.width = min(max(made.width, NARROWEST), WIDEST)
     return made
 
 

@@ -129,9 +129,8 @@ def _run_text(question: Question, best: Proposal) -> str:
 
 
 def _print_nothing(screen: Console, question: Question, answer: SearchAnswer) -> None:
-    name = Text.assemble(
-        (question.architecture.name, "bold"), ": ", ("no plan meets the limits", "bold red")
-    )
+    said = "no plan meets the limits" if answer.complete else "interrupted before a plan was found"
+    name = Text.assemble((question.architecture.name, "bold"), ": ", (said, "bold red"))
     print_block(screen, name, indent=0)
     counts = f"{_many(answer.space)} legal plans, {_many(answer.evaluated)} of them weighed"
     print_block(screen, Text(counts, "dim"), indent=0)

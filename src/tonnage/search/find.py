@@ -87,7 +87,7 @@ def _refuse_empty(question: Question, hunts: dict[int, Hunt], *, complete: bool)
         return
     chosen = ", ".join(f"{name} {list(v)}" for name, v in question.choices.items())
     raise InputError(
-        field="space",
+        field="SPACE",
         value=chosen or question.architecture.name,
         problem="holds no legal plan on "
         + ", ".join(f"{c.gpus}x{c.device.name}" for c in question.clusters),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
@@ -12,6 +13,7 @@ from tonnage.errors import InputError
 from tonnage.estimation import Limits
 from tonnage.plan import Plan
 from tonnage.plan.resolve import default_seq
+from tonnage.plan.values import check_values
 
 Objective: TypeAlias = Literal["time", "cost", "gpus", "headroom"]
 
@@ -26,6 +28,8 @@ KNOBS: Final = (
 """The fields of a plan that a search chooses where they are not given."""
 
 DEFAULT_TOP = 5
+_BLANK = Plan()
+
 FRONTIER_SPAN = 1.25
 """The frontier goes from the best step time to this times it."""
 
@@ -80,6 +84,9 @@ class Question:
                 )
             if not self.choices[name]:
                 raise InputError(field=name, value="()", problem="leaves no value to choose from")
+            for value in self.choices[name]:
+                check_values(dataclasses.replace(_BLANK, **{name: value}))
+        check_values(self.base)
         if self.base.gbs is None:
             raise InputError(
                 field="gbs",
