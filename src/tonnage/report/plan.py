@@ -175,9 +175,7 @@ def _print_top(screen: Console, question: Question, answer: SearchAnswer) -> Non
         cells = [str(place)]
         cells += [_short(question, best)] if several else []
         plan = best.plan
-        cells += [
-            str(getattr(plan, n)) for n in ("tp", "pp", "vpp", "cp", "ep", "dp", "mbs", "zero")
-        ]
+        cells += [str(getattr(plan, name)) for name in degrees]
         cells += [
             recompute_text(plan),
             format_seconds(best.step.seconds),
