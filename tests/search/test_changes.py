@@ -48,3 +48,12 @@ def test_changes_are_joined_where_none_is_enough() -> None:
 
 def test_nothing_is_promised_where_nothing_is_enough() -> None:
     assert nearest(load("llama-3.1-405b"), Plan(seq=8192), NODE) == ()
+
+
+def test_only_what_has_no_seconds_is_called_untimed() -> None:
+    plan = Plan(runtime="fsdp2", seq=8192, gbs=8)
+    found = changes(LLAMA, plan, parse_cluster("2xH100"))
+    said = {next(iter(change.fields)): change.alters for change in found}
+    assert said["offload_activations"] == ""
+    assert "copies" in said["offload_parameters"]
+    assert "host's processor" in said["offload_optimizer"]

@@ -24,6 +24,7 @@ TRIFLE: Final = 0.005
 """Of the peak: what saves less is no help."""
 
 UNTIMED: Final = "the time of its copies is not counted"
+HOST_STEP: Final = "the time of the step on the host's processor is not counted"
 
 PARTS: Final = (0.25, 0.5, 0.75)
 """Shares of a stage's layers that are recomputed, short of all."""
@@ -123,7 +124,7 @@ def nearest(
         return tuple(enough[:MOST])
     for group in (
         [change for change in single if not change.alters],
-        [change for change in single if change.alters in ("", UNTIMED)],
+        [change for change in single if change.alters in ("", UNTIMED, HOST_STEP)],
     ):
         joined = _together(architecture, before, cluster, limits, group)
         if joined is not None:
@@ -229,9 +230,9 @@ def _moves(plan: Plan, layers: int) -> Iterator[tuple[dict[str, Any], str]]:
     if not plan.offload_parameters:
         yield {"offload_parameters": True}, UNTIMED
     if not plan.offload_optimizer:
-        yield {"offload_optimizer": 1.0}, UNTIMED
+        yield {"offload_optimizer": 1.0}, HOST_STEP
     if not plan.offload_activations:
-        yield {"offload_activations": True}, UNTIMED
+        yield {"offload_activations": True}, ""
     if plan.optimizer.startswith("adam") and "8bit" not in plan.optimizer:
         yield {"optimizer": "adam8bit"}, "moments are kept in 8 bits"
     if plan.seq and plan.seq % 2 == 0:
