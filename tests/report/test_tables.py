@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 import pytest
 from rich.console import Console
@@ -11,7 +12,7 @@ from tests.cli.running import run
 from tonnage.report.layout import listing
 
 
-def printed(width: int, rows: list[tuple[str, ...]]) -> list[str]:
+def printed(width: int, rows: Sequence[Sequence[str]]) -> list[str]:
     file = io.StringIO()
     screen = Console(file=file, width=width, markup=False, emoji=False, highlight=False)
     listing(screen, [("name", "left"), ("kind", "left"), ("count", "right")], rows)
