@@ -72,6 +72,12 @@ def test_flags_model_and_cluster_go_before_the_file(script: str) -> None:
     assert weigh("--config", script, "--gpus", "H100", "--steps", "5")["run"]["steps"] == 5
 
 
+def test_the_length_of_the_file_is_enough_for_a_cost(script: str) -> None:
+    run_of = weigh("--config", script, "--gpus", "H100", "--price", "2")["run"]
+    assert run_of["steps"] == 1000
+    assert run_of["cost"] == pytest.approx(2 * run_of["gpu_hours"])
+
+
 def test_the_vocabulary_can_be_given(script: str) -> None:
     small = weigh("--config", script, "--gpus", "H100")["model"]["parameters"]
     large = weigh("--config", script, "--gpus", "H100", "--vocab-size", "64000")

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tests.plan.strategies import DENSE, GPT, MIXTURE, cluster
-from tonnage.arch import Architecture
+from tonnage.arch import Architecture, load
 from tonnage.estimation import estimate
 from tonnage.ledger import StageLedger, parameters, sequence_flops, stage_ledgers
+from tonnage.ledger.data_parallel import data_parallel_collectives
 from tonnage.ledger.flops import ModelFlops
 from tonnage.memory.activations import kept_by_chunk
 from tonnage.memory.states import states
@@ -50,6 +51,19 @@ def test_a_frozen_part_is_what_a_count_says_of_it(part: str) -> None:
 def test_a_tied_head_is_the_embedding() -> None:
     one, other = (run(GPT, freeze=(part,)) for part in ("embedding", "head"))
     assert trained(one) == trained(other) < trained(run(GPT))
+
+
+def test_a_quantised_base_is_gathered_packed() -> None:
+    def moved(**plan: Any) -> int:
+        changes = {"runtime": "accelerate", "zero": 3, "lora_rank": 4, "precision": "bf16", **plan}
+        held = resolve(Plan(seq=64, **changes), load("llama-3.1-8b"), cluster(8))
+        sent = data_parallel_collectives(held.setting, only(held))
+        return int(sum(n * one.bytes for one, n in sent if one.kind == "all_gather"))
+
+    # A quarter of the layers' linear weights. The root unit, embedding and head, is not
+    # quantised, and gathered once.
+    ends = 2 * 2 * 128256 * 4096
+    assert moved(lora_base="nf4") == pytest.approx((moved() - ends) / 4 + ends, rel=0.01)
 
 
 def test_everything_frozen_has_no_states() -> None:

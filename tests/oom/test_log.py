@@ -39,6 +39,18 @@ def test_the_traceback_says_the_moment(moment: str) -> None:
     assert failure(text).moment == moment
 
 
+@pytest.mark.parametrize(
+    ("name", "code", "moment"),
+    [
+        ("backward_step", "custom_backward(output_tensor[0], output_tensor_grad[0])", "backward"),
+        ("forward_step", "output_tensor, loss_func = forward_step_func(...)", "forward"),
+    ],
+)
+def test_the_schedule_of_megatron_says_the_moment(name: str, code: str, moment: str) -> None:
+    text = traceback(("core/pipeline_parallel/schedules.py", name, code)) + "\n" + PYTORCH_2_1
+    assert failure(text).moment == moment
+
+
 def test_only_the_last_traceback_counts() -> None:
     text = "\n".join(
         (traceback(MOMENTS["optimizer step"]), "ValueError: x", traceback(MOMENTS["loss"]), HIP)

@@ -152,6 +152,32 @@ def test_a_wording_is_read(text: str) -> None:
     assert text[start:].split()[0] in text
 
 
+@pytest.mark.parametrize(
+    ("named", "process", "others"),
+    [
+        ("Process 12 has 78.49 GiB memory in use", 78.49, None),
+        (
+            "Process 12 has 0.50 GiB memory in use. Process 7 has 77.99 GiB memory in use",
+            77.99,
+            0.5,
+        ),
+        ("Process 12 has 1.50 GiB memory in use", None, 1.5),
+    ],
+)
+def test_a_process_too_large_for_another_is_the_own(
+    named: str, process: float | None, others: float | None
+) -> None:
+    # In a container PyTorch does not find its own number among those that the driver lists.
+    text = (
+        "CUDA out of memory. Tried to allocate 896.00 MiB. GPU 3 has a total capacity of "
+        f"79.10 GiB of which 612.31 MiB is free. {named}. Of the allocated memory 74.10 GiB is "
+        "allocated by PyTorch, and 1.12 GiB is reserved by PyTorch but unallocated."
+    )
+    ((_, message),) = find_messages(text)
+    assert message.process == (None if process is None else gib(process))
+    assert message.others == (None if others is None else gib(others))
+
+
 def test_messages_of_one_log_do_not_run_into_each_other() -> None:
     found = find_messages("\n".join(CASES))
     assert [message for _, message in found] == list(CASES.values())

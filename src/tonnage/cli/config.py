@@ -13,6 +13,7 @@ from tonnage.plan import Plan
 
 if TYPE_CHECKING:
     from tonnage.arch import Architecture
+    from tonnage.cli.limits import LimitFlags
     from tonnage.cluster import Cluster
     from tonnage.estimation import Limits
     from tonnage.formats import Launch
@@ -127,12 +128,14 @@ class Configured:
             return plan
         return dataclasses.replace(plan, mbs=share)
 
-    def limits(self, limits: Limits) -> Limits:
-        """The limits of the flags, with the length of the run that the file says."""
-        if limits.tokens is not None or limits.steps is not None:
-            return limits
+    def limits(self, flags: LimitFlags) -> Limits:
+        """The limits of the flags, with the length of the run that the file says.
+
+        Raises:
+            InputError: a flag has a value that stands for nothing.
+        """
         tokens, steps = self.launch.tokens, self.launch.steps
-        return dataclasses.replace(limits, tokens=tokens, steps=None if tokens else steps)
+        return flags.read(tokens=tokens, steps=None if tokens else steps)
 
     def account(self) -> dict[str, Any]:
         """What became of the file's keys, for ``--json``."""

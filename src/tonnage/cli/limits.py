@@ -64,16 +64,23 @@ class LimitFlags:
         str | None, _flag("TIME", "From a failure until work goes on; 10min if left out.")
     ] = None
 
-    def read(self) -> Limits:
+    def read(self, *, tokens: int | None = None, steps: int | None = None) -> Limits:
         """The limits that the texts stand for.
+
+        Args:
+            tokens: length of the run where no flag says it.
+            steps: the same in steps, where it is not known in tokens.
 
         Raises:
             InputError: one of them stands for none.
         """
         share = _read(self.efficiency, parse_fraction, "efficiency")
+        if self.tokens is not None or self.steps is not None:
+            tokens = _read(self.tokens, parse_count, "tokens")
+            steps = _read(self.steps, parse_count, "steps")
         return Limits(
-            tokens=_read(self.tokens, parse_count, "tokens"),
-            steps=_read(self.steps, parse_count, "steps"),
+            tokens=tokens,
+            steps=steps,
             memory_limit=_read(self.memory_limit, parse_bytes, "memory_limit"),
             margin=_read(self.margin, parse_bytes_or_fraction, "margin"),
             efficiency=STATED if share is None else Efficiency(compute=share),

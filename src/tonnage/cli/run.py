@@ -166,7 +166,7 @@ def _from_launch(
     plan = configured.launch.sized(configured.settled(where), architecture)
     return Run(
         cluster=where,
-        limits=configured.limits(limits.read()),
+        limits=configured.limits(limits),
         architecture=architecture,
         # Launch files set what their run has no use for; a flag that does is an error.
         plan=without_idle(plan, architecture, keep=changes),

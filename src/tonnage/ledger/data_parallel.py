@@ -7,6 +7,7 @@ from tonnage.dtype import dtype
 from tonnage.ledger.model import StageLedger
 from tonnage.ledger.operation import Collective, Weight
 from tonnage.ledger.piece import Pieces, Size, trained_numel, weight_sums
+from tonnage.ledger.quantized import stored
 from tonnage.plan import Setting
 
 AXES = {"dense": "dp_cp", "expert": "edp"}
@@ -81,10 +82,14 @@ def _sum(setting: Setting, pieces: Pieces, group: str, size: Size) -> Number:
 def _gathered(setting: Setting, weight: Weight) -> Number:
     """Bytes of one parameter that is gathered: at stage 3 those that do not train as well.
 
-    Stage 3 moves what the products read, the others what is stored.
+    Stage 3 moves what the products read, the others what is stored. The packed elements of a
+    quantised base are moved as they are.
     """
     if not weight.trains and setting.zero < 3:
         return 0
+    base = setting.plan.lora_base
+    if base is not None and weight.base and not weight.trains:
+        return stored(base, weight).packed
     recipe = setting.precision
     moved = recipe.compute if setting.zero >= 2 else recipe.weights
     narrow = recipe.quantized if setting.plan.fp8_param_gather and weight.narrow else None

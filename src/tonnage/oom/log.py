@@ -53,7 +53,7 @@ _MOMENTS: Final[tuple[tuple[Moment, str], ...]] = (
     (
         "backward",
         r"_engine_run_backward|autograd/__init__\.py\", line \d+, in backward|"
-        r"\.backward\(",
+        r"\.backward\(|in (?:custom_backward|backward_step)\b",
     ),
     (
         "setup of communication",
@@ -69,7 +69,7 @@ _MOMENTS: Final[tuple[tuple[Moment, str], ...]] = (
         r"in from_pretrained|load_state_dict|in load_(?:weights|model|checkpoint)|"
         r"in _apply\b|model\.(?:to|cuda)\(",
     ),
-    ("forward", r"in (?:_call_impl|forward)\b"),
+    ("forward", r"in (?:_call_impl|forward|forward_step)\b"),
 )
 _PATTERNS: Final = tuple((moment, re.compile(text)) for moment, text in _MOMENTS)
 _RANK = re.compile(r"\[(?:default|rank) ?(\d{1,6})\]|(?:^|\W)[Rr]ank ?[=: ]? ?(\d{1,6})\b")

@@ -156,6 +156,9 @@ def _read(backend: str, piece: str) -> Message:
         process, reserved = allocated + outside, allocated
     tried, unit = _tried(piece)
     others = [_bytes(*match.groups()) for match in _OTHERS.finditer(piece)]
+    if process is None:
+        process = _own(others, reserved, figures["capacity"])
+        others = [each for each in others if each != process]
     device = _DEVICE.search(piece)
     return Message(
         backend=backend,
@@ -171,6 +174,16 @@ def _read(backend: str, piece: str) -> Message:
         pools=figures["pools"],
         allowed=figures["allowed"] if backend != "MPS" else _mps_limit(piece),
     )
+
+
+def _own(named: list[int], reserved: int | None, capacity: int | None) -> int | None:
+    """The process that failed, where it could not find its own number (in a container).
+
+    It is told by its size: the device has no room for the allocator's memory beside it.
+    """
+    if reserved is None or capacity is None or sum(named) + reserved <= capacity:
+        return None
+    return min((each for each in named if each >= reserved), default=None)
 
 
 def _mps_limit(piece: str) -> int | None:

@@ -97,14 +97,28 @@ def facts(screen: Console, rows: Iterable[tuple[Cell, Cell, Cell]]) -> None:
 def listing(
     screen: Console, columns: Sequence[tuple[str, Justify]], rows: Iterable[Sequence[Cell]]
 ) -> None:
-    """A table with a header."""
-    table = grid(*(Column(name, justify=side, no_wrap=True) for name, side in columns))
-    table.show_header = True
-    table.header_style = "dim"
-    for row in rows:
-        assert len(row) == len(columns), "a row says more or less than its header"
-        table.add_row(*row)
-    print_block(screen, table)
+    """A table with a header; where it is too wide, words wrap and figures stay whole."""
+    kept = [tuple(row) for row in rows]
+    assert all(len(row) == len(columns) for row in kept), "a row and its header differ in length"
+
+    def made(*, wide: bool) -> Table:
+        table = grid(
+            *(
+                Column(n, justify=s, no_wrap=wide or s == "right", overflow="fold")
+                for n, s in columns
+            ),
+            gap=2 if wide else 1,
+        )
+        table.show_header = True
+        table.header_style = "dim"
+        for row in kept:
+            table.add_row(*row)
+        return table
+
+    table = made(wide=True)
+    natural = screen.measure(table, options=screen.options.update(max_width=10 * WIDEST)).maximum
+    fits = natural <= screen.width - INDENT
+    print_block(screen, table if fits else made(wide=False))
 
 
 def bar_rows(

@@ -55,7 +55,17 @@ def _errors(screen: Console, title: str, rows: dict[str, Errors]) -> None:
     if not rows:
         return
     heading(screen, title, "predicted over measured, less 1")
-    names = ("rows", "answered", "median", "mean", "90%", "worst", "bias", "low by 5%", "in range")
+    names = (
+        "rows",
+        "answered",
+        "median",
+        "mean",
+        "90%",
+        "worst",
+        "bias",
+        "low by\n5%",
+        "in\nrange",
+    )
     listing(
         screen,
         [("", "left"), *((name, "right") for name in names)],
