@@ -19,7 +19,7 @@ def test_sides_are_estimates() -> None:
     ]
     for side, line in zip(found["sides"], alone, strict=True):
         answer = json.loads(run("estimate", *line, "--json").out)
-        answer.pop("nearest", None)
+        answer = {name: part for name, part in answer.items() if name in side["estimate"]}
         assert side["estimate"] == answer
 
 
@@ -28,7 +28,7 @@ def test_a_saved_estimate_is_a_side(tmp_path: Path) -> None:
     saved.write_text(run("estimate", "llama-3.2-1b", *COMMON, "--json").out)
     result = run("compare", str(saved), "llama-3.2-1b --tp 2", *COMMON)
     assert result.code == 0
-    assert f"A  {saved}" in result.out.replace("\n", "")
+    assert str(saved) in result.out.replace("\n", "")
     assert "tp" in result.out
 
 

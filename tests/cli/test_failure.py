@@ -26,7 +26,6 @@ USAGE: list[tuple[tuple[str, ...], str, str]] = [
     ((*GPT2, "--habit", "loss"), "habit", "error: --habit: loss is not a pair"),
     ((*GPT2, "--memory-limit", "80G"), "memory_limit", "error: --memory-limit: 80G could mean"),
     ((*GPT2, "--margin", "200%"), "margin", "error: --margin: 200% is more than 1"),
-    ((*GPT2, "--packing"), "packing", "error: --packing: True is not modelled yet"),
     (("estimate", "gpt2", "--gpus", "8xG100"), "gpus", "error: --gpus: G100 is not a device"),
     (("estimate", "gpt5", "--gpus", "8xH100"), "MODEL", "error: MODEL: gpt5 is neither"),
     (("models", "zzz"), "PATTERN", "error: PATTERN: zzz matches nothing"),

@@ -14,8 +14,9 @@ from tonnage.arch import Architecture
 from tonnage.ledger import StageLedger, Weight, stage_ledgers
 from tonnage.ledger.flops import block_length
 from tonnage.memory import stage_memory
+from tonnage.memory.alive import live_inside
 from tonnage.memory.buffers import deferred_logits
-from tonnage.memory.peak import StageMemory, live_inside
+from tonnage.memory.peak import StageMemory
 from tonnage.memory.states import parameter_bytes, states
 from tonnage.memory.workspace import user_buffers
 from tonnage.plan import Plan, Resolved, resolve

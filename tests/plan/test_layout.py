@@ -14,6 +14,7 @@ from tonnage.arch import MLP, Architecture, Layer
 from tonnage.errors import InputError
 from tonnage.plan import Plan, resolve
 from tonnage.plan.layout import divisors_text, stages
+from tonnage.plan.schedule import seat
 
 
 def numbered(count: int) -> Architecture:
@@ -54,9 +55,14 @@ def test_every_layer_once_in_the_order_that_a_token_passes(
 def test_stages_partition_any_model(run: Any) -> None:
     architecture, plan, cluster = run
     resolved = resolve(plan, architecture, cluster)
-    vpp = resolved.plan.vpp
-    passed = [stage.chunks[chunk] for chunk in range(vpp) for stage in resolved.stages]
-    assert tuple(itertools.chain(*passed)) == architecture.layers
+    streams: dict[int, dict[int, Any]] = {}
+    for stage in resolved.stages:
+        for index, chunk in enumerate(stage.chunks):
+            found = seat(resolved.plan, stage.index, index)
+            streams.setdefault(found.stream, {})[found.place] = chunk
+    for places in streams.values():
+        passed = [places[place] for place in sorted(places)]
+        assert tuple(itertools.chain(*passed)) == architecture.layers
     for stage in resolved.stages:
         assert sum(stage.kinds().values()) == len(stage.layers)
 

@@ -240,7 +240,8 @@ def test_each_family_has_a_witness() -> None:
     from tests.witness.test_parameters_softmax import SOFTMAX
     from tonnage.arch.families import FAMILIES as MODELLED
 
-    assert {*FAMILIES, *HYBRIDS, *SOFTMAX} == {*MODELLED}
+    # Megatron's options have no class in transformers: tests/formats hold them to the catalog's.
+    assert {*FAMILIES, *HYBRIDS, *SOFTMAX} == {*MODELLED} - {"megatron"}
 
 
 @pytest.mark.parametrize(

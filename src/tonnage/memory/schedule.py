@@ -91,8 +91,7 @@ def _all_rounds(
     if is_symbol(microbatches):
         return tuple(_rounds(p, v, g, stage, microbatches))
     if not is_array(microbatches):
-        (found,) = _known_rounds(p, v, g, stage, (min(microbatches, ROUNDS * g),), alike)
-        return found
+        return _one_step(p, v, g, stage, min(microbatches, ROUNDS * g))
     import numpy as np
 
     enough = np.minimum(microbatches, ROUNDS * g)
@@ -118,6 +117,12 @@ def _after_forward(kept: Number, late: Number = 0) -> Held:
 
 ROUNDS = 3
 """Rounds of interleaving in which a step has shown all of its moments."""
+
+
+@lru_cache(maxsize=1024)
+def _one_step(p: int, v: int, g: int, stage: int, microbatches: int) -> tuple[Held, ...]:
+    """The moments of a step with so many micro-batches."""
+    return tuple(_rounds(p, v, g, stage, microbatches))
 
 
 @lru_cache(maxsize=4096)
