@@ -97,7 +97,7 @@ def test_every_plan_of_a_space_is_legal_and_counted_once(
 
 
 def test_layouts_are_all_splits_with_equal_middle_stages() -> None:
-    asked = question(gpus=4)
+    asked = question(DENSE, gpus=4)
     space = Space(question=asked, cluster=asked.clusters[0])
     (deck,) = (deck for deck in space.decks(4) if deck.vpp == 1)
     sizes = {tuple(deck.size[layout, :, 0].tolist()) for layout in range(len(deck))}
