@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from typing import Any
 from unittest import mock
 
@@ -128,3 +129,10 @@ def test_a_value_that_begins_with_a_hyphen_is_not_called_missing(flag: str, word
         assert f"{word} begins with a hyphen, and is taken for a flag" in result.err
         assert f"hint: {flag}={word} is taken for a value" in result.err
     assert run("estimate", "gpt2", flag).err.startswith(f"error: {flag} is missing")
+
+
+def test_a_full_disk_is_no_fault_of_tonnage() -> None:
+    failure = describe(OSError(errno.ENOSPC, "No space left on device"))
+    assert failure.exit_code == 1
+    assert failure.message == "the output cannot be written: No space left on device"
+    assert failure.hint is None

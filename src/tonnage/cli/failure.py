@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from tonnage.cli.output import print_json
 from tonnage.errors import InputError, MissingPartError, TonnageError, shorten
 
 _LARGEST_JSON_INTEGER = 2**63
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +70,8 @@ def describe(error: Exception) -> Failure:
         return Failure(exit_code=error.exit_code, message=str(error), hint=command)
     if isinstance(error, TonnageError):
         return Failure(exit_code=error.exit_code, message=str(error))
+    if isinstance(error, OSError) and error.errno in _DISK:
+        return Failure(exit_code=1, message=f"the output cannot be written: {error.strerror}")
     return Failure(
         exit_code=1,
         message=f"unexpected {type(error).__name__}: {shorten(str(error) or 'no message', 200)}",
