@@ -59,7 +59,8 @@ def print_scaling(
 def _row(point: ScalePoint) -> list[Text]:
     answer = point.answer
     if answer is None:
-        return [Text(str(point.gpus)), *(Text("-", "dim") for _ in range(6)), Text("cannot run")]
+        missing = (Text("-", "dim") for _ in range(6))
+        return [Text(str(point.gpus)), *missing, Text("cannot run"), Text("")]
     step = answer.step
     fits = Text("fits", "green") if answer.fits else Text("too large", "red")
     return [
