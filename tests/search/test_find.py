@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 from tests.plan.strategies import DENSE, MIXTURE, cluster
 from tests.search.spaces import SHALLOW, every_candidate, question
 from tonnage.arch import load
+from tonnage.cluster import parse_cluster
 from tonnage.errors import InputError
 from tonnage.estimation import Limits, estimate
 from tonnage.plan import Plan, resolve
 from tonnage.search import Question, SearchAnswer, find_plans, why_not
 from tonnage.search.evaluate import evaluate
 from tonnage.search.group import Group
+from tonnage.search.neighbours import neighbours
 from tonnage.search.pieces import plan_of_row
 
 MIB = 2**20
@@ -267,3 +269,15 @@ def test_a_chunk_of_the_embedding_alone_is_weighed() -> None:
     plan = Plan(runtime="fsdp2", pp=3, vpp=3, gbs=6, seq=128, account_for_embedding=True)
     found = estimate(DENSE, plan, cluster(6))
     assert [stage.layers for stage in found.memory.stages] == [2, 3, 3]
+
+
+def test_every_level_of_recomputation_is_a_neighbour() -> None:
+    node = parse_cluster("8xH100")
+    modules: tuple[Any, ...] = ("layernorm", "activation")
+    plan = Plan(seq=4096, gbs=64, tp=2, recompute="selective", recompute_modules=modules)
+    model = load("llama-3.1-8b")
+    asked = Question(architecture=model, clusters=(node,), base=Plan(seq=4096, gbs=64))
+    found = neighbours(asked, node, estimate(model, plan, node))
+    levels = [each for each in found if each.knob == "recompute"]
+    assert len(levels) >= 2
+    assert all(each.error == "" and each.seconds is not None for each in levels)

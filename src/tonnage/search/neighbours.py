@@ -123,10 +123,11 @@ def _softer(space: Space, plan: Plan) -> Iterator[tuple[str, str, str, list[Fiel
     depth = plan.recompute_num_layers
     block = plan.recompute == "full" and plan.recompute_method == "block"
     now = recompute_text(plan)
+    # What chose among parts or layers says nothing of another level.
+    names = ("recompute_method", "recompute_num_layers", "recompute_modules")
+    usual: Fields = {name: getattr(Plan, name) for name in names}
     ladder: list[Fields] = [
-        {"recompute": "none"},
-        {"recompute": "selective"},
-        {"recompute": "full", "recompute_method": "uniform", "recompute_num_layers": 1},
+        {**usual, "recompute": level} for level in ("none", "selective", "full")
     ]
     if block:
         more = ({"recompute_num_layers": n} for n in (depth - 1, depth + 1) if n)
