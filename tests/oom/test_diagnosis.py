@@ -120,3 +120,23 @@ def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["verdict"]["cause"] == "shortage"
     assert found["failure"]["message"]["tried"] == 4 * GIB
     assert {"fields", "alters", "fits", "bytes", "seconds"} == set(found["run"]["changes"][0])
+
+
+def test_a_launch_file_stands_for_model_and_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, launch = tmp_path / "train.log", tmp_path / "launch.sh"
+    log.write_text(message(2 * 8192 * 128256 * 4))
+    launch.write_text(
+        "torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 "
+        "--num-attention-heads 32 --group-query-attention --num-query-groups 8 "
+        "--ffn-hidden-size 14336 --seq-length 8192 --max-position-embeddings 8192 --swiglu "
+        "--micro-batch-size 2 --global-batch-size 64 --vocab-size 128256 --bf16 "
+        "--untie-embeddings-and-output-weights --position-embedding-type rope "
+        "--normalization RMSNorm --disable-bias-linear\n"
+    )
+    words = ["--config", str(launch), "--gpus", "8xH100"]
+    assert main(["oom", str(log), *words]) == 0
+    assert "What each change saves" in capsys.readouterr().out
+    assert main(["fit", *words, "--tp", "4", "--max", "mbs"]) == 0
+    assert "micro-batch" in capsys.readouterr().out

@@ -10,24 +10,25 @@ from tonnage.cli.cluster import ClusterFlags
 from tonnage.cli.flags import plan_changes, with_plan_flags
 from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
-from tonnage.cli.stdin import show_hyphen
+from tonnage.cli.run import SourceFlags, gather
 from tonnage.errors import InputError
-from tonnage.plan import Plan
 
 _WHAT = Group("Question, model and plan", sort_key=1)
 _NO_CLUSTER = ClusterFlags()
 _NO_LIMITS = LimitFlags()
+_NO_SOURCE = SourceFlags()
 _GROWING = ("mbs", "seq", "layers", "params", "lora-rank")
 
 
 @with_plan_flags
 def fit(
     model: Annotated[
-        str,
+        str | None,
         Parameter(group=_WHAT, help="A catalog name, a config.json, a folder, - or a hub name."),
-    ],
+    ] = None,
     /,
     *,
+    source: SourceFlags = _NO_SOURCE,
     most: Annotated[
         str | None,
         Parameter(
@@ -52,7 +53,6 @@ def fit(
 
     Exit code 3 means that not even the smallest fits.
     """
-    from tonnage.arch import load
     from tonnage.search.fit import fewest_gpus, largest_fitting
 
     quantity = _quantity(most, least)
@@ -65,12 +65,11 @@ def fit(
             problem="is given, and it is what is to be found",
             accepted="without it",
         )
-    where, within = cluster.read(), limits.read()
-    architecture, plan = load(show_hyphen(model)), Plan(**changes)
+    run = gather(model, source, cluster, limits, changes)
     if quantity == "gpus":
-        found = fewest_gpus(architecture, plan, where, within)
+        found = fewest_gpus(run.architecture, run.plan, run.cluster, run.limits)
     else:
-        found = largest_fitting(quantity, architecture, plan, where, within)
+        found = largest_fitting(quantity, run.architecture, run.plan, run.cluster, run.limits)
     if as_json:
         print_json(found.to_dict())
     else:

@@ -10,13 +10,14 @@ from tonnage.cli.cluster import ClusterFlags
 from tonnage.cli.flags import plan_changes, with_plan_flags
 from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
+from tonnage.cli.run import SourceFlags, gather
 from tonnage.cli.stdin import show_hyphen
 from tonnage.errors import InputError
-from tonnage.plan import Plan
 
 _WHAT = Group("Log, model and plan", sort_key=1)
 _NO_CLUSTER = ClusterFlags()
 _NO_LIMITS = LimitFlags()
+_NO_SOURCE = SourceFlags()
 
 
 @with_plan_flags
@@ -30,6 +31,7 @@ def oom(
     ] = None,
     /,
     *,
+    source: SourceFlags = _NO_SOURCE,
     cluster: ClusterFlags = _NO_CLUSTER,
     as_json: JsonFlag = False,
     limits: LimitFlags = _NO_LIMITS,
@@ -37,14 +39,15 @@ def oom(
 ) -> int:
     """Say what ran out of memory, when, why, and what to change.
 
-    With a model, a cluster and a plan, the tensor that was asked for is named, and each change
-    is weighed.
+    With a model, a cluster and a plan, or with the launch file (--config), the tensor that was
+    asked for is named, and each change is weighed.
     """
     from tonnage.oom.diagnosis import diagnose, diagnose_run
     from tonnage.oom.log import read_log
 
     changes: dict[str, Any] = plan_changes(flags)
-    if model is None and (changes or cluster != _NO_CLUSTER):
+    alone = model is None and source == _NO_SOURCE
+    if alone and (changes or cluster != _NO_CLUSTER):
         raise InputError(
             field="MODEL",
             value="",
@@ -52,15 +55,11 @@ def oom(
             accepted="a catalog name, a config.json, a folder or a hub name, after the log",
         )
     failure = read_log(show_hyphen(log))
-    if model is None:
+    if alone:
         found = diagnose(failure)
     else:
-        from tonnage.arch import load
-
-        where = cluster.read()
-        found = diagnose_run(
-            failure, load(show_hyphen(model)), Plan(**changes), where, limits.read()
-        )
+        run = gather(model, source, cluster, limits, changes)
+        found = diagnose_run(failure, run.architecture, run.plan, run.cluster, run.limits)
     if as_json:
         print_json(found.to_dict())
     else:
