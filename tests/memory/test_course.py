@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.plan.strategies import Run, runs
+from tests.plan.strategies import GPT, Run, cluster, runs
 from tonnage.ledger import stage_ledgers
 from tonnage.memory import stage_memory
 from tonnage.memory.course import step_timeline
 from tonnage.memory.states import passing_gradients
-from tonnage.plan import Setting, resolve
+from tonnage.plan import Plan, Setting, resolve
 from tonnage.plan.schedule import SPLITS, chunks, settled
 from tonnage.timing.replay import PassCost, Span, replay
 
@@ -67,3 +68,18 @@ def test_the_first_step_starts_from_nothing(run: Run) -> None:
     step = next(index for index, name in line.phases if name == "optimizer step")
     assert set(states[:step]) == {0}
     assert len(set(states[step:])) == 1
+
+
+@pytest.mark.parametrize("pp", [2, 4])
+@pytest.mark.parametrize("rounds", [1, 2, 4])
+def test_a_short_interleaved_step_is_as_full_in_closed_form(pp: int, rounds: int) -> None:
+    """Where warm-up takes every forward pass, the way back begins with all of them held."""
+    plan = Plan(
+        runtime="fsdp2", tp=2, pp=pp, vpp=2, dp=2, grad_acc=rounds * pp, seq=64, optimizer="sgd"
+    )
+    resolved = resolve(plan, GPT, cluster(4 * pp))
+    m = settled(resolved.setting.plan, rounds * pp)
+    for ledger in stage_ledgers(resolved.setting, resolved.stages):
+        spans = spans_of(resolved.setting, m, ledger.stage.index)
+        line = step_timeline(resolved.setting, ledger, spans, 100.0, 1.0)
+        assert line.peak_bytes == int(stage_memory(resolved.setting, ledger).allocated)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import zip_longest
 from typing import Any
 
-from tonnage.algebra import Number, is_array, is_symbol, maximum, minimum, total, where
+from tonnage.algebra import Number, is_array, is_symbol, maximum, minimum, total
 from tonnage.plan import Plan
 from tonnage.plan.schedule import Pass, Way, chunks, group, order, per_chunk, settled
 
@@ -208,9 +208,7 @@ def _kept(
 
     def held(turn: Number) -> list[Number]:
         passes = minimum(warm_up + turn, microbatches * v)
-        # Past the last forward pass less and less is held.
-        there = (turn <= 0) | (warm_up + turn <= microbatches * v)
-        return [where(there, made(passes, c) - made(turn, v - 1 - c), 0) for c in range(v)]
+        return [made(passes, c) - made(turn, v - 1 - c) for c in range(v)]
 
     if not is_array(microbatches):
         yield from (tuple(held(turn)) for turn in turns)
