@@ -76,7 +76,7 @@ def test_a_reference_model_is_its_weights_once_more() -> None:
     numel = sum(int(n * w.numel) for w, n in stages(run())[0].weights())
     plain, with_copy = (instants(run(reference_model=on)) for on in (False, True))
     assert {with_copy[when] - plain[when] for when in plain} == {2 * numel}
-    adapted = {"runtime": "transformers", "lora_rank": 4}
+    adapted: dict[str, Any] = {"runtime": "transformers", "lora_rank": 4}
     assert instants(run(reference_model=True, **adapted)) == instants(run(**adapted))
 
 
@@ -132,7 +132,7 @@ def test_a_block_over_a_stage_deals_its_layers_out(vpp: int, layers: int, reach:
 
 def test_rounds_of_more_micro_batches_than_stages_keep_more() -> None:
     """p = 2, v = 2: warm-up is 2(p - r - 1) + (v - 1)·g + 1 passes through a chunk."""
-    wide = {"gpus": 2, "pp": 2, "vpp": 2, "grad_acc": 8, "zero": 1}
+    wide: dict[str, Any] = {"gpus": 2, "pp": 2, "vpp": 2, "grad_acc": 8, "zero": 1}
     kept = [
         live_inside(each.setting, stages(each)[0])
         for each in (run(**wide), run(**wide, microbatch_group=4))

@@ -91,7 +91,8 @@ def test_no_moment_of_the_order_holds_more_bytes(
 
     def weigh(held: Held) -> int:
         kept = sum(size * count for size, count in zip(sizes, held.kept, strict=False))
-        return kept + sum(size * count for size, count in zip(sizes[4:], held.late, strict=False))
+        late = sum(size * count for size, count in zip(sizes[4:], held.late, strict=False))
+        return int(kept + late)
 
     for stage in range(p):
         closed = max(weigh(held) for held in fullest(plan, stage, m))

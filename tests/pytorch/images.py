@@ -8,7 +8,7 @@ from torch import nn
 BATCH, SIDE, CLASSES = 8, 32, 10
 
 
-class Residual(nn.Module):
+class Residual(nn.Module):  # type: ignore[misc]
     """Two convolutions around a shortcut (He et al., arXiv 1512.03385)."""
 
     def __init__(self, wide: int, out: int, stride: int) -> None:
@@ -24,7 +24,7 @@ class Residual(nn.Module):
         return torch.relu(self.short(x) + self.norm2(self.conv2(y)))
 
 
-class VisionTransformer(nn.Module):
+class VisionTransformer(nn.Module):  # type: ignore[misc]
     """Patches through encoder layers (Dosovitskiy et al., arXiv 2010.11929)."""
 
     def __init__(self, width: int = 32, depth: int = 2) -> None:
@@ -45,7 +45,7 @@ class VisionTransformer(nn.Module):
         return self.head(tokens.mean(1))
 
 
-class Through(nn.Module):
+class Through(nn.Module):  # type: ignore[misc]
     """Rows of pixels between two convolutions, as attention wants them: the layout is lost."""
 
     def __init__(self) -> None:

@@ -57,7 +57,7 @@ def test_a_dry_run_is_what_a_real_step_does(name: str, model: type[torch.nn.Modu
 
 def test_a_plain_network_in_one_layout_copies_nothing() -> None:
     for layout in ("channels_last", "contiguous", "preserve"):
-        assert dry_run_file(f"{FILE}:cnn", memory_format=layout).copies == ()  # type: ignore[arg-type]
+        assert dry_run_file(f"{FILE}:cnn", memory_format=layout).copies == ()
 
 
 def test_a_layout_that_is_lost_is_copied_back() -> None:
