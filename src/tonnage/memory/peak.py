@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from tonnage.algebra import Number, ceil_div, largest, total, where
+from tonnage.algebra import Number, largest, total, where
 from tonnage.dtype import dtype
 from tonnage.ledger import (
     Operations,
     StageLedger,
-    Weight,
     head_in_pieces,
     logits_in_backward,
     logits_in_product,
@@ -22,7 +21,7 @@ from tonnage.ledger import (
 from tonnage.ledger.embedding import token_table
 from tonnage.ledger.mtp import predictors_losses
 from tonnage.ledger.operation import union_bytes
-from tonnage.ledger.piece import by_piece, largest_weight, sum_of
+from tonnage.ledger.piece import by_piece, sum_of
 from tonnage.memory.activations import (
     Transients,
     backward_transients,
@@ -34,7 +33,8 @@ from tonnage.memory.buffers import communication_buffers, deferred_logits
 from tonnage.memory.casts import cached_casts
 from tonnage.memory.gathered import Gathered, gathered
 from tonnage.memory.gradients import Appearing, appearing, made_bytes
-from tonnage.memory.states import States, device_share, passing_gradients, sharded, states
+from tonnage.memory.optimizer_step import step_temporaries
+from tonnage.memory.states import States, passing_gradients, states
 from tonnage.memory.workspace import workspaces
 from tonnage.plan import Setting
 from tonnage.plan.schedule import SPLITS
@@ -393,49 +393,3 @@ def _embedding_gradient(setting: Setting, ledger: StageLedger) -> Number:
 def live_losses(setting: Setting) -> Number:
     """GPipe makes every loss before the first backward; the others one at a time."""
     return setting.grad_acc if setting.plan.schedule == "gpipe" else 1
-
-
-def step_temporaries(setting: Setting, ledger: StageLedger, held: States) -> Number:
-    """What the optimizer step needs beside the states.
-
-    A foreach step makes one list of temporaries as large as what it updates (PyTorch's
-    multi-tensor AdamW: the square roots of the second moments).
-    """
-    recipe = setting.precision
-    temporaries: Number = 0
-    if setting.plan.offload_parameters:
-        return 0
-    if setting.plan.optimizer_in_backward:
-        pieces = ledger.pieces()
-        return largest(largest_weight(setting, piece, made_bytes) for piece, _ in pieces)
-    if setting.runtime.optimizer_step == "foreach":
-        lists = setting.runtime.step_lists
-        temporaries = lists * sharded(setting, ledger.pieces(), _stepped_bytes, setting.zero >= 1)
-    if recipe.master and narrower(recipe.gradients, recipe.master) and not recipe.accumulation:
-        # Narrow gradients are copied to the master's format for the step.
-        copied = sharded(setting, ledger.pieces(), _widened_bytes, setting.zero >= 1)
-        temporaries = temporaries + copied
-    temporaries = device_share(setting, temporaries)
-    if setting.runtime.step_copies and setting.zero == 1:
-        # The shard is copied, too, before it is gathered.
-        copies = setting.runtime.step_copies * held.parameters
-        copies = copies + ceil_div(held.parameters, setting.shard)
-        temporaries = temporaries + where(setting.replicas > 1, copies, 0)
-    return temporaries
-
-
-def narrower(one: str, other: str) -> bool:
-    """Whether a number format has fewer bits than another."""
-    return dtype(one).bytes < dtype(other).bytes
-
-
-def _stepped_bytes(setting: Setting, weight: Weight) -> Number:
-    """One temporary of the format that the optimizer steps a weight in."""
-    recipe = setting.precision
-    each = weight.format or recipe.master or recipe.weights
-    return dtype(each).storage(weight.numel) if weight.trains else 0
-
-
-def _widened_bytes(setting: Setting, weight: Weight) -> Number:
-    """The gradient of one weight in the master's format."""
-    return weight.numel * dtype(setting.precision.master or "fp32").bytes if weight.trains else 0
