@@ -12,13 +12,17 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 Number: TypeAlias = Any
 """An int or float, a numpy array, or a sympy expression."""
+
+
+_PLAIN = frozenset((int, float))
+"""What needs no look at whether it is an array or a symbol; one plan's estimate is all of it."""
 
 
 def is_array(value: Number) -> bool:
@@ -35,17 +39,19 @@ def is_symbol(value: Number) -> bool:
 
 def exact_div(numerator: Number, denominator: Number) -> Number:
     """A division that is known to leave no remainder (checked for ints)."""
-    if is_symbol(numerator) or is_symbol(denominator):
-        return numerator / denominator
     if type(numerator) is int and type(denominator) is int:
         quotient, remainder = divmod(numerator, denominator)
         assert remainder == 0, f"{numerator} / {denominator} leaves {remainder}"
         return quotient
+    if is_symbol(numerator) or is_symbol(denominator):
+        return numerator / denominator
     return numerator // denominator
 
 
 def ceil_div(numerator: Number, denominator: Number) -> Number:
     """A division rounded up: the size of the largest of ``denominator`` shards."""
+    if type(numerator) in _PLAIN and type(denominator) in _PLAIN:
+        return -(-numerator // denominator)
     if is_symbol(numerator) or is_symbol(denominator):
         import sympy
 
@@ -61,6 +67,8 @@ def round_up(value: Number, multiple: Number) -> Number:
 
 def minimum(left: Number, right: Number) -> Number:
     """The smaller of two, element by element."""
+    if type(left) in _PLAIN and type(right) in _PLAIN:
+        return min(left, right)
     return _choose(left, right, array="minimum", symbol="Min", scalar=min)
 
 
@@ -82,6 +90,8 @@ def decided_by(values: Mapping[Any, Any]) -> Iterator[None]:
 
 def maximum(left: Number, right: Number) -> Number:
     """The larger of two, element by element."""
+    if type(left) in _PLAIN and type(right) in _PLAIN:
+        return max(left, right)
     values = _VALUES.get()
     if values is not None and (is_symbol(left) or is_symbol(right)):
         return max(left, right, key=lambda side: _valued(side, values))
@@ -132,14 +142,10 @@ def total(values: Iterable[Number]) -> Number:
     """The sum, by plain addition (``sum`` with a name that reads well beside ``maximum``)."""
     result: Number = 0
     for value in values:
-        if not _is_nothing(value):
-            result = value if _is_nothing(result) else result + value
+        # Adding the plain number 0 to a column is work all the same.
+        if type(value) is not int or value:
+            result = value if type(result) is int and not result else result + value
     return result
-
-
-def _is_nothing(value: Number) -> bool:
-    """Whether the value is the plain number 0, which in columns is work all the same."""
-    return type(value) is int and value == 0
 
 
 def largest(values: Iterable[Number]) -> Number:
@@ -153,25 +159,6 @@ def largest(values: Iterable[Number]) -> Number:
 def smallest(values: Iterable[Number]) -> Number:
     """The smallest of several; there must be one."""
     return functools.reduce(minimum, values)
-
-
-def by_distinct(function: Callable[..., Number], *values: Number) -> Number:
-    """``function(*values)``, worked out once for each distinct row where there are columns.
-
-    For what is costly and takes few different values in a column of many plans.
-    """
-    if not any(map(is_array, values)):
-        return function(*values)
-    import numpy as np
-
-    code: Number = 0
-    for column in filter(is_array, values):
-        found, mark = np.unique(column, return_inverse=True)
-        # Marked anew after each column, so that the code stays below its square.
-        code = np.unique(code * len(found) + mark, return_inverse=True)[1]
-    first, place = np.unique(code, return_index=True, return_inverse=True)[1:]
-    rows = [value[first] if is_array(value) else value for value in values]
-    return np.broadcast_to(function(*rows), len(first))[place]
 
 
 def next_power_of_two(value: Number) -> Number:

@@ -39,6 +39,8 @@ class MicroBatch:
     def inside(self, held: Held) -> Number:
         """What the layers keep of all micro-batches that are held, wherever it lies."""
         inside = total(n * size for n, size in zip(held.kept, self.kept, strict=True))
+        if not any(held.late):
+            return inside
         return inside + total(n * size for n, size in zip(held.late, self.late, strict=True))
 
     def bytes(self, held: Held) -> Number:

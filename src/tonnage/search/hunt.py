@@ -9,7 +9,7 @@ only where its floors show that it cannot be among the best of its structure, no
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,8 +33,13 @@ from tonnage.search.slices import prepare
 from tonnage.search.space import Space
 from tonnage.search.table import DECIDING
 
+STRUCTURAL: Final = ("tp", "cp", "ep")
+"""The degrees that, with pp, make two plans structurally different."""
+
 SEEDS: Final = 512
 """Rows that are looked at first."""
+
+Column = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,11 +159,12 @@ class Hunt:
 
     def _limits(self, pp: int, rows: Columns) -> Floats:
         """What each row must be below to change the top."""
-        degrees = np.stack([rows[name] for name in ("tp", "cp", "ep")], axis=1)
-        each, place = np.unique(degrees, axis=0, return_inverse=True)
-        structures = [(self.cluster, pp, *map(int, values)) for values in each]
-        limits = self.ranking.limits(self.cluster, structures, self.capacity)
-        return limits[place.ravel()]
+        first, place = np.unique(_degrees(rows), return_index=True, return_inverse=True)[1:]
+        structures = [self._structure(pp, rows, row) for row in first]
+        return self.ranking.limits(self.cluster, structures, self.capacity)[place]
+
+    def _structure(self, pp: int, rows: Mapping[str, Column], row: int) -> Structure:
+        return (self.cluster, pp, *(int(rows[name][row]) for name in STRUCTURAL))
 
     def candidates(self, batch: Batch, chosen: Index, *, quick: bool) -> Iterator[Candidates]:
         """The plans of some rows that no bound excludes.
@@ -309,11 +315,9 @@ class Hunt:
         """Offer the best plan of each structure among those of a group."""
         first, second = (device, seconds) if self._headroom else (seconds, device)
         order = index[np.lexsort((second[index], first[index]))]
-        degrees = np.stack([group.columns[name][order] for name in ("tp", "cp", "ep")], axis=1)
-        _, places = np.unique(degrees, axis=0, return_index=True)
-        for place in places:
+        for place in np.unique(_degrees(group.columns)[order], return_index=True)[1]:
             row = int(order[place])
-            structure: Structure = (self.cluster, group.plan.pp, *map(int, degrees[place]))
+            structure = self._structure(group.plan.pp, group.columns, row)
             key = self.ranking.key(
                 self.cluster, float(seconds[row]), int(device[row]), self.capacity
             )
@@ -328,3 +332,9 @@ class Hunt:
                     device=int(device[row]),
                 ),
             )
+
+
+def _degrees(rows: Mapping[str, Column]) -> Column:
+    """One number for the degrees of each row that a structure is told by."""
+    tp, cp, ep = (rows[name] for name in STRUCTURAL)
+    return (tp << 42) + (cp << 21) + ep

@@ -10,12 +10,12 @@ User's Guide*, sections on tile and wave quantization; *Stream-K*, arXiv 2301.03
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from tonnage.algebra import Number, by_distinct, ceil_div, is_array, maximum, minimum, smallest
+from tonnage.algebra import Number, ceil_div, is_array, maximum, minimum, smallest
+from tonnage.timing.known import Known
 
 TILES: Final = (
     (256, 128),
@@ -102,28 +102,39 @@ class ProductRates:
 
 def product_seconds(product: Product, rates: ProductRates) -> Number:
     """Seconds of one launch: the best tile and split."""
-    sizes = (product.rows, product.columns, product.depth, product.copies)
-    if all(isinstance(size, int | float) for size in sizes):
-        return _known(product, rates)
-    return _best(product, rates)
+    shape = (product.rows, product.columns, product.depth, product.copies)
+    if any(map(is_array, shape)):
+        return _columns(product.operand_bytes, product.result_bytes, rates)(*shape)
+    return _one(product, rates)
 
 
 @lru_cache(maxsize=4096)
-def _known(product: Product, rates: ProductRates) -> Number:
+def _one(product: Product, rates: ProductRates) -> Number:
     """One product's time, once: a step asks for the same few shapes again and again."""
     return _best(product, rates)
 
 
+@lru_cache(maxsize=64)
+def _columns(operand_bytes: float, result_bytes: float, rates: ProductRates) -> Known:
+    """The times of products whose elements have so many bytes, by rows, columns, depth, copies."""
+
+    def seconds(rows: Number, columns: Number, depth: Number, copies: Number) -> Number:
+        product = Product(
+            rows=rows,
+            columns=columns,
+            depth=depth,
+            copies=copies,
+            operand_bytes=operand_bytes,
+            result_bytes=result_bytes,
+        )
+        return _best(product, rates)
+
+    return Known(seconds)
+
+
 def _best(product: Product, rates: ProductRates) -> Number:
-    shape = (product.rows, product.columns, product.depth, product.copies)
-
-    def best(rows: Number, columns: Number, depth: Number, copies: Number) -> Number:
-        each = dataclasses.replace(product, rows=rows, columns=columns, depth=depth, copies=copies)
-        memory = each.bytes / rates.memory
-        return smallest(_split(each, rates, split, memory) for split in SPLITS)
-
-    # A column of plans has few shapes of one product.
-    return rates.start + by_distinct(best, *shape)
+    memory = product.bytes / rates.memory
+    return rates.start + smallest(_split(product, rates, split, memory) for split in SPLITS)
 
 
 def _split(product: Product, rates: ProductRates, split: int, memory: Number) -> Number:
