@@ -13,7 +13,7 @@ from tonnage.search.count import plans_of
 from tonnage.search.layouts import Deck
 from tonnage.search.legality import Columns
 from tonnage.search.modes import NONE, Mode
-from tonnage.search.pieces import Floats, Held, Parts, Room, Work
+from tonnage.search.pieces import Floats, Held, Parts, Room, Work, least
 from tonnage.search.space import DEGREES, Space
 
 Index = NDArray[np.intp]
@@ -140,8 +140,12 @@ def material(batch: Batch, chosen: Index, modes: Sequence[Mode]) -> Material:
     """What the bounds of some rows of a batch are made of."""
     rows = {name: column[chosen] for name, column in batch.rows.items()}
     rows["shard"] = rows["dp"] * rows["cp"]
-    parts = Parts.of(batch.space, batch.fields, rows)
-    return Material(rows=rows, work=parts.work(modes), room=parts.room(modes))
+    kinds = _kinds(batch.space, batch.fields, rows)
+    return Material(
+        rows=rows,
+        work=least([parts.work(modes) for parts in kinds]),
+        room=least([parts.room(modes) for parts in kinds]),
+    )
 
 
 def states_of(batch: Batch, rows: Columns, zero: int, *, hsdp: bool, offload: bool) -> Held:
@@ -159,6 +163,18 @@ def _rows(space: Space, pp: int, sp: bool, decks: Sequence[Deck]) -> Columns:
         return rows
     rounds = rows["grad_acc"] % pp == 0
     return {name: column[rounds] for name, column in rows.items()}
+
+
+def _kinds(
+    space: Space, fields: dict[str, Any], rows: Columns, *, kept: bool = True
+) -> list[Parts]:
+    """The parts of some rows under each format that ZeRO stages have layers work in."""
+    found: dict[tuple[str, bool, str, str], Parts] = {}
+    for zero in space.zero_stages:
+        parts = Parts.of(space, {**fields, "zero": zero}, rows, kept=kept)
+        run = parts.setting
+        found.setdefault((run.stream, run.casts, run.adapter_format, run.adapter_compute), parts)
+    return list(found.values())
 
 
 def _fields(space: Space, sp: bool, decks: Sequence[Deck]) -> dict[str, Any]:
@@ -185,7 +201,8 @@ def _floors(space: Space, sp: bool, parts: Sequence[_Part]) -> list[Floats]:
     once = {name: column[first] for name, column in every.items()}
     once["shard"] = once["dp"] * once["cp"]
     decks = parts[int(np.searchsorted(ends, first[0], "right"))].decks
-    found = Parts.of(space, _fields(space, sp, decks), once, kept=False).work((NONE,))
+    kinds = _kinds(space, _fields(space, sp, decks), once, kept=False)
+    found = least([parts.work((NONE,)) for parts in kinds])
     counts = np.array(list(space.question.architecture.kinds().values()), dtype=float)
     outer = found.embedding + np.minimum.reduce(list(found.head.values()))
     whole = (counts @ found.both + outer)[place.ravel()]

@@ -1,8 +1,7 @@
 """Floors of seconds and bytes: what a plan cannot be below, without weighing it.
 
 Both are sums over the parts of a stage (`tonnage.search.pieces`), for the stages that can be
-the slowest or the fullest. Seconds leave out what replicas exchange and the optimizer's step;
-bytes leave out what lives only while a layer runs. Neither is ever above what
+the slowest or the fullest. Bytes leave out what lives only while a layer runs. Neither is ever above what
 `tonnage.search.evaluate` finds.
 """
 
@@ -15,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.algebra import total
+from tonnage.ledger.operation import Phase
 from tonnage.memory.schedule import live_per_chunk
 from tonnage.plan import Plan
 from tonnage.search.layouts import Deck, Ints
 from tonnage.search.legality import Columns
 from tonnage.search.modes import Mode
 from tonnage.search.pieces import Floats, Held, Room, Work
+from tonnage.timing.replicas import PHASES
 
 Index = NDArray[np.intp]
 
@@ -86,13 +87,10 @@ class Bounds:
     def seconds(self, pairs: Pairs, mode: Mode, loss: str) -> Floats:
         """The least that a step takes, by pair."""
         work, row = self._work, pairs.row
-        each, again = work.both[:, row], None
-        if mode["recompute"] == "selective":
-            each = each + work.selected[mode["recompute_modules"]][:, row]
-        elif mode["recompute"] == "full" and mode["recompute_method"] == "uniform":
-            each = each + work.forward[:, row]
-        elif mode["recompute"] == "full":
-            again = self.counted(mode["recompute_num_layers"]).sum(axis=2)
+        each = work.both[:, row]
+        repeated, again = self._repeated(mode)
+        if repeated is not None:
+            each = each + repeated[:, row]
         ends = work.embedding[row], work.head[loss][row]
         stage = _spread(self._counts, pairs, each)
         if again is not None:
@@ -120,6 +118,51 @@ class Bounds:
         times = before + micro[:, None] * stage + np.maximum(2 * after - due * stage, 0.0)
         longest: Floats = times.max(axis=1)
         return longest
+
+    def exchange(self, pairs: Pairs, mode: Mode, held: Held) -> Floats:
+        """The least that a step takes beside its micro-batches, by pair.
+
+        Args:
+            pairs: layouts, rows and shards of states.
+            mode: what is recomputed.
+            held: the parts' states, by shard.
+        """
+        found, shard = held.exchange, pairs.shard
+        stepped = _spread(self._counts, pairs, found.layers.stepped[:, shard])
+        stepped[:, 0] += found.ends[0][shard]
+        stepped[:, -1] += found.ends[1][shard]
+        shown = np.zeros_like(stepped)
+        for phase in PHASES:
+            busy = _spread(self._counts, pairs, found.layers.busy[phase][:, shard])
+            window = found.passes[phase][shard, None] * self._window(pairs, phase, mode)
+            # A column of each stage's, which `left_over` takes as it takes plans.
+            shown += found.shown(phase, busy, window)
+        exactly: Floats = (stepped.max(axis=1) + shown.max(axis=1)) * (1 - 1e-9)
+        return exactly
+
+    def _window(self, pairs: Pairs, phase: Phase, mode: Mode) -> Floats:
+        """The most compute of one micro-batch that hides traffic, ``[pair, stage]``."""
+        work, row = self._work, pairs.row
+        each, again = work.window.layers[phase][:, row], None
+        if phase == "backward":
+            repeated, again = self._repeated(mode)
+            each = each if repeated is None else each + repeated[:, row]
+        stage = _spread(self._counts, pairs, each)
+        if again is not None:
+            stage += _spread(again, pairs, work.forward[:, row])
+        for side, end in zip((0, -1), work.window.ends, strict=True):
+            stage[:, side] += end[phase][row]
+        return stage
+
+    def _repeated(self, mode: Mode) -> tuple[Floats | None, Ints | None]:
+        """What recomputation repeats: of every layer, by row; or of which layers the forward."""
+        if mode["recompute"] == "selective":
+            return self._work.selected[mode["recompute_modules"]], None
+        if mode["recompute"] == "full" and mode["recompute_method"] == "uniform":
+            return self._work.forward, None
+        if mode["recompute"] == "full":
+            return None, self.counted(mode["recompute_num_layers"]).sum(axis=2)
+        return None, None
 
     def states(self, pairs: Pairs, held: Held) -> tuple[Floats, Floats]:
         """Bytes of states while layers run and in a step, ``[pair, stage]``.

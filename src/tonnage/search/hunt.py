@@ -254,13 +254,16 @@ class Hunt:
             if not number:
                 # The first are the smallest: the others hold no less.
                 among = np.unique(origin[kept])
+            if not kept.any():
+                continue
+            chosen, device = chosen.where(kept), device[kept]
+            least = seconds[origin][kept] + bounds.exchange(chosen, mode, states.held)
+            kept = self._adds(least, device, limits[chosen.row])
             if kept.any():
                 choice = functools.partial(
                     Choice, batch=look.batch, deck=look.deck, mode=mode, loss=loss
                 )
-                yield from states.split(
-                    choice, chosen.where(kept), seconds[origin][kept], device[kept]
-                )
+                yield from states.split(choice, chosen.where(kept), least[kept], device[kept])
 
     def _fast(self, seconds: Floats, limits: Floats) -> NDArray[np.bool_]:
         """Whether plans of these seconds could be wanted."""

@@ -8,32 +8,35 @@ degrees, by the same functions of `tonnage.timing` and `tonnage.memory` that wei
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.algebra import Number, total
+from tonnage.algebra import Number, largest, total
 from tonnage.arch import Layer
 from tonnage.ledger import Operations, StageLedger, saved_bytes, stage_ledgers
 from tonnage.ledger.layer import layer_input
 from tonnage.ledger.loss_copies import loss_bytes
 from tonnage.ledger.model import whole_stage
+from tonnage.ledger.operation import Phase
 from tonnage.memory.activations import alternates, saved_by
 from tonnage.memory.outside import outside
 from tonnage.memory.states import passing_gradients, states
 from tonnage.plan import Plan, Setting, Stage, resolve
+from tonnage.search.exchange import Exchange, beside, passes, stacked
 from tonnage.search.legality import Columns
 from tonnage.search.modes import NONE, Mode
 from tonnage.search.slices import table_of
 from tonnage.search.space import Space
 from tonnage.search.table import DECIDING, View
-from tonnage.timing.kernel import rates
+from tonnage.timing.kernel import Rates, rates
 from tonnage.timing.loss import loss_seconds
 from tonnage.timing.passes import one_pass
-from tonnage.timing.stage import layer_times
+from tonnage.timing.replicas import PHASES
+from tonnage.timing.stage import LayerTime, layer_times, stage_time
 
 Floats = NDArray[np.float64]
 
@@ -51,6 +54,7 @@ class Work:
         selected: what each selective mode repeats, by its modules.
         embedding: both passes before the first layer, by row.
         head: both passes after the last layer, with each loss, by row.
+        window: compute of one micro-batch that what replicas exchange can hide behind.
     """
 
     forward: Floats
@@ -58,6 +62,20 @@ class Work:
     selected: dict[tuple[str, ...], Floats]
     embedding: Floats
     head: dict[str, Floats]
+    window: Window
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """Compute of one micro-batch without recomputation, by phase.
+
+    Attributes:
+        layers: of each kind of layer, ``[kind, row]``.
+        ends: no less than of the embedding and of the head, by row.
+    """
+
+    layers: Mapping[Phase, Floats]
+    ends: tuple[Mapping[Phase, Floats], Mapping[Phase, Floats]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,11 +105,13 @@ class Held:
         resting: what is there while layers run.
         stepping: what is there in a step of the optimizer.
         ends: both of the embedding, and both of the head, by shard.
+        exchange: seconds of a step beside its micro-batches.
     """
 
     resting: Floats
     stepping: Floats
     ends: tuple[tuple[Floats, Floats], tuple[Floats, Floats]]
+    exchange: Exchange
 
 
 def plan_of_row(space: Space, fields: dict[str, Any], rows: Columns, index: int) -> Plan:
@@ -173,6 +193,31 @@ class Parts:
             selected=selected,
             embedding=self._column(self._passes(setting, ledger.embedding)),
             head=heads,
+            window=self._window(ledger, times, rate),
+        )
+
+    def _window(
+        self, ledger: StageLedger, times: Mapping[Layer, LayerTime], rate: Rates
+    ) -> Window:
+        """The compute of each part alone, as a stage of its own has it."""
+
+        def compute(unit: StageLedger) -> dict[Phase, Floats]:
+            found = [
+                stage_time(with_loss(self.setting, loss), unit, times, self.space.cluster, rate)
+                for loss in self.space.losses
+            ]
+            return {
+                "forward": self._column(largest(time.forward for time in found)),
+                "backward": self._column(largest(time.backward for time in found)),
+            }
+
+        layers = [compute(_unit(layer, part)) for layer, part in ledger.layers.items()]
+        return Window(
+            layers={phase: np.stack([layer[phase] for layer in layers]) for phase in PHASES},
+            ends=(
+                compute(_end(ledger.embedding, ())),
+                compute(dataclasses.replace(_end((), ledger.head), predictors=ledger.predictors)),
+            ),
         )
 
     def room(self, modes: Sequence[Mode]) -> Room:
@@ -211,6 +256,20 @@ class Parts:
                 self._states(_end(ledger.embedding, ())),
                 self._states(_end((), ledger.head)),
             ),
+            exchange=self._exchange(ledger),
+        )
+
+    def _exchange(self, ledger: StageLedger) -> Exchange:
+        setting, cluster = self.setting, self.space.cluster
+        rate = rates(setting, cluster.device, self.space.question.limits.efficiency)
+        units = [_unit(layer, part) for layer, part in ledger.layers.items()]
+        ends = _end(ledger.embedding, ()), _end((), ledger.head)
+        found = [beside(setting, unit, cluster, rate, self.rows) for unit in (*units, *ends)]
+        return Exchange(
+            setting=setting,
+            layers=stacked(found[:-2]),
+            ends=(found[-2].stepped, found[-1].stepped),
+            passes=passes(setting, units[0], self.rows),
         )
 
     def _states(self, ledger: StageLedger) -> tuple[Floats, Floats]:
@@ -239,6 +298,34 @@ class Parts:
 
     def _table(self, values: Sequence[Number]) -> Floats:
         return np.stack([self._column(value) for value in values])
+
+
+T = TypeVar("T")
+
+
+def least(found: Sequence[T]) -> T:
+    """Floors that hold for each of some runs: field by field the smallest figure.
+
+    Of a window the largest: the more compute, the more traffic it hides.
+    """
+    if len(found) == 1:
+        return found[0]
+    joined: T = _each(found, np.minimum)
+    return joined
+
+
+def _each(found: Sequence[Any], choose: np.ufunc) -> Any:
+    """The arrays of things that are built alike, joined one by one."""
+    first = found[0]
+    if isinstance(first, np.ndarray):
+        return choose.reduce(found)
+    if isinstance(first, dict):
+        return {key: _each([one[key] for one in found], choose) for key in first}
+    if isinstance(first, tuple):
+        return tuple(_each(each, choose) for each in zip(*found, strict=True))
+    choose = np.maximum if isinstance(first, Window) else choose
+    names = [field.name for field in dataclasses.fields(first)]
+    return type(first)(**{n: _each([getattr(one, n) for one in found], choose) for n in names})
 
 
 def with_loss(setting: Setting, loss: str) -> Setting:

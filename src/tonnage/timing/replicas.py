@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
+from typing import Final
 
 from tonnage.algebra import Number, ceil_div, largest, maximum, minimum, total
 from tonnage.cluster import Cluster
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger
+from tonnage.ledger.operation import Phase
 from tonnage.ledger.optimizer import step_traffic
 from tonnage.ledger.piece import sum_of, trained_numel, weight_sums
 from tonnage.plan import Setting
@@ -18,6 +21,8 @@ from tonnage.timing.passes import verification_seconds
 from tonnage.timing.stage import StageTime
 from tonnage.timing.traffic import Traffic
 
+PHASES: Final[tuple[Phase, ...]] = ("forward", "backward")
+
 
 def exposed_data_parallel(
     setting: Setting, ledger: StageLedger, stage: StageTime, cluster: Cluster
@@ -27,48 +32,44 @@ def exposed_data_parallel(
     What happens once a step hides behind one micro-batch's pass, what happens in every
     micro-batch behind each. Of what is hidden, a share shows all the same.
     """
+    windows = {"forward": stage.forward, "backward": stage.backward + stage.recompute}
+    exposed: Number = 0.0
+    for phase in PHASES:
+        items = [t for t in stage.replicas if t.collective.phase == phase]
+        busy = exchange_seconds(setting, ledger, items, cluster)
+        busy = busy + total(verification_seconds(setting, item, cluster) for item in items)
+        window = largest(item.count for item in items) * windows[phase]
+        exposed = exposed + left_over(setting, phase, busy, window)
+    return exposed
+
+
+def left_over(setting: Setting, phase: Phase, busy: Number, window: Number) -> Number:
+    """What shows of so many seconds of traffic beside so many seconds of compute."""
     habits = setting.runtime
     at_end = setting.zero == 1 and habits.sharded_reduce == "all-reduce"
     hides = {
         "forward": habits.overlap_param_gather,
         "backward": habits.overlap_grad_reduce and not at_end,
     }
+    if not hides[phase]:
+        return busy
     leak = constants.PREFETCH_LEAK if setting.zero == 3 else constants.OVERLAP_LEAK
-    windows = {"forward": stage.forward, "backward": stage.backward + stage.recompute}
-    exposed: Number = 0.0
-    for phase in ("forward", "backward"):
-        items = [t for t in stage.replicas if t.collective.phase == phase]
-        busy = _seconds(setting, ledger, items, cluster)
-        if not hides[phase]:
-            exposed = exposed + busy
-            continue
-        window = largest(item.count for item in items) * windows[phase]
-        hidden = minimum(busy, window)
-        exposed = exposed + maximum(busy - window, 0.0) + leak * hidden
-    return exposed
+    return maximum(busy - window, 0.0) + leak * minimum(busy, window)
 
 
-def _seconds(
+def exchange_seconds(
     setting: Setting, ledger: StageLedger, items: Iterable[Traffic], cluster: Cluster
 ) -> Number:
-    """All of them, in pieces: a bucket for each layer."""
+    """All of some traffic of a stage, in pieces: a bucket for each layer."""
     layers = max(len(ledger.stage.layers), 1)
     bucket = setting.runtime.reduce_bytes
     seconds: Number = 0.0
     for item in items:
         pieces = ceil_div(item.collective.bytes, bucket) if bucket and setting.zero == 0 else layers
         pieces = maximum(pieces, 1)
-        size = item.collective.bytes / pieces
-        piece = type(item.collective)(
-            kind=item.collective.kind,
-            axis=item.collective.axis,
-            bytes=size,
-            phase=item.collective.phase,
-        )
+        piece = dataclasses.replace(item.collective, bytes=item.collective.bytes / pieces)
         once = collective_seconds(piece, item.axis, cluster)
-        seconds = (
-            seconds + item.count * pieces * once + verification_seconds(setting, item, cluster)
-        )
+        seconds = seconds + item.count * pieces * once
     return seconds
 
 
