@@ -10,8 +10,8 @@ from tonnage.ledger.layer import layer_input
 from tonnage.ledger.operation import Tensor, Weight
 from tonnage.ledger.piece import sum_of
 from tonnage.memory.schedule import live_per_chunk
-from tonnage.plan import Setting
-from tonnage.plan.schedule import SPLITS, sends
+from tonnage.plan import Plan, Setting
+from tonnage.plan.schedule import SPLITS, per_chunk, sends
 
 
 def communication_buffers(setting: Setting, ledger: StageLedger) -> Number:
@@ -49,19 +49,26 @@ def pipeline_receives(setting: Setting, ledger: StageLedger) -> Number:
     stage = ledger.stage
     entry = layer_input(setting).bytes
     plan = setting.plan
-    hands = [sends(plan, stage.index, chunk) for chunk in range(len(stage.chunks))]
     if setting.runtime.pipeline_buffers == "pair":
         # Interleaving receives into what the ends of the model leave free.
+        hands = [sends(plan, stage.index, chunk) for chunk in range(len(stage.chunks))]
         ends = (not stage.embedding) + (not stage.head)
         both = sum(any(way) for way in zip(*hands, strict=True))
         return (both if plan.schedule in SPLITS else ends) * entry
+    return entries_of_step(plan, stage.index, setting.grad_acc) * entry
+
+
+def entries_of_step(plan: Plan, stage: int, microbatches: Number) -> Number:
+    """Layer inputs that a stage has buffers for, where every micro-batch of a step has its own."""
     if plan.pp == 1:
         return 0
-    live = live_per_chunk(plan, stage.index, setting.grad_acc)
+    live = live_per_chunk(plan, stage, microbatches)
+    turns = per_chunk(plan, microbatches)
+    hands = [sends(plan, stage, chunk) for chunk in range(len(live))]
     inside = [count for count, (_, back) in zip(live, hands, strict=True) if back]
     leaving = [count for count, (onward, _) in zip(live, hands, strict=True) if onward]
-    idle = maximum(len(inside) * setting.turns - total(inside), 0)
-    return (idle + len(leaving) * setting.turns + total(leaving)) * entry
+    idle = maximum(len(inside) * turns - total(inside), 0)
+    return idle + len(leaving) * turns + total(leaving)
 
 
 def deferred_logits(setting: Setting, ledger: StageLedger) -> Number:

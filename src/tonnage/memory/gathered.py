@@ -56,6 +56,12 @@ def keeps_stage_whole(setting: Setting) -> bool:
     return setting.runtime.pipeline_whole and setting.plan.pp > 1
 
 
+def stays_whole(setting: Setting) -> bool:
+    """Whether all that a stage gathered stays until its last backward pass."""
+    whole = setting.zero == 2 or keeps_stage_whole(setting)
+    return setting.gathers and setting.runtime.sharding == "fully-sharded" and whole
+
+
 def whole_bytes(setting: Setting, weight: Weight) -> Number:
     """One weight as products read it; a quantised one is gathered packed."""
     plan = setting.plan
@@ -75,11 +81,11 @@ def _flat_units(setting: Setting, ledger: StageLedger) -> Gathered:
 
 
 def _fully_sharded(setting: Setting, ledger: StageLedger) -> Gathered:
-    everything = total(n * _whole(setting, piece) for piece, n in ledger.pieces())
+    everything = whole_parameters(setting, ledger)
     wire = dtype(setting.precision.reduction)
     layers = ledger.layers.values()
     waiting = wire.storage(largest(sum_of(setting, unit, trained_numel) for unit in layers))
-    if setting.zero == 2 or keeps_stage_whole(setting):
+    if stays_whole(setting):
         return Gathered(layers=everything + waiting, loss=everything, end=everything)
     unit = largest(_whole(setting, piece) for piece in layers)
     if setting.runtime.root_unit:
@@ -91,11 +97,16 @@ def _fully_sharded(setting: Setting, ledger: StageLedger) -> Gathered:
 
 def _partitioned(setting: Setting, ledger: StageLedger) -> Gathered:
     compute = dtype(setting.precision.compute)
-    everything = total(n * _whole(setting, piece) for piece, n in ledger.pieces())
+    everything = whole_parameters(setting, ledger)
     ends = (ledger.embedding, ledger.head)
     table = largest(largest_weight(setting, end, whole_bytes) for end in ends)
     alive = minimum(everything, compute.storage(setting.runtime.live_parameters) + table)
     return Gathered(layers=alive, loss=alive, end=alive)
+
+
+def whole_parameters(setting: Setting, ledger: StageLedger) -> Number:
+    """Bytes of all parameters of a stage as products read them."""
+    return total(n * _whole(setting, piece) for piece, n in ledger.pieces())
 
 
 def _root(setting: Setting, ledger: StageLedger) -> Number:

@@ -61,7 +61,7 @@ def appearing(setting: Setting, ledger: StageLedger, filled: Number) -> Appearin
     whole = late + _made(setting, embedding)
     joined = 2 if setting.gathers and setting.runtime.sharding == "flat-units" else 1
     again = setting.grad_acc > 1
-    kept = _between(setting, pieces, everything)
+    kept = left_by_microbatch(setting, pieces)
     flight = late if setting.gathers else 0
     return Appearing(
         early=where(filled, kept, 0),
@@ -84,10 +84,10 @@ def keeps_own_gradients(setting: Setting) -> Number:
     return setting.grad_acc <= 1
 
 
-def _between(setting: Setting, pieces: Pieces, reduced: Number) -> Number:
-    """What one micro-batch leaves for the next: whole gradients in the reduction's format."""
+def left_by_microbatch(setting: Setting, pieces: Pieces) -> Number:
+    """Bytes that one micro-batch leaves for the next: reduced gradients, or whole ones."""
     if not (setting.gathers and _accumulates_whole(setting)):
-        return reduced
+        return gradients(setting, pieces)
     size = _wire_bytes if keeps_stage_whole(setting) else made_bytes
     return total(count * sum_of(setting, piece, size) for piece, count in pieces)
 

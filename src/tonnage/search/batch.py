@@ -129,9 +129,9 @@ def _least_bytes(space: Space, sp: bool, pp: int, decks: Sequence[Deck], rows: C
     }
     states = Parts.of(space, fields, once, kept=False).held()
     counts = np.array(list(space.question.architecture.kinds().values()), dtype=float)
-    (rest, step), (last_rest, last_step) = states.ends
-    resting = counts @ states.resting + rest + last_rest
-    stepping = counts @ states.stepping + step + last_step
+    first, last = states.ends
+    resting = counts @ states.resting + first[0] + last[0]
+    stepping = counts @ states.stepping + first[2] + last[2]
     least: Floats = (np.maximum(resting, stepping) / pp)[place.ravel()]
     return least
 

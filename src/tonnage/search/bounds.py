@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tonnage.algebra import total
 from tonnage.ledger.operation import Phase
+from tonnage.memory.buffers import entries_of_step
 from tonnage.memory.schedule import live_per_chunk
 from tonnage.plan import Plan
 from tonnage.search.layouts import Deck, Ints
@@ -171,12 +172,30 @@ class Bounds:
             pairs: layouts and shards of states.
             held: bytes of the parts' states, by shard.
         """
-        resting = _spread(self._counts, pairs, held.resting[:, pairs.shard])
+        filled = self._filled[pairs.row]
+        each = np.where(filled, held.filled[:, pairs.shard], held.resting[:, pairs.shard])
+        resting = _spread(self._counts, pairs, each)
         stepping = _spread(self._counts, pairs, held.stepping[:, pairs.shard])
-        for side, (rest, step) in zip((0, -1), held.ends, strict=True):
-            resting[:, side] += rest[pairs.shard]
+        for side, (rest, full, step) in zip((0, -1), held.ends, strict=True):
+            resting[:, side] += np.where(filled, full[pairs.shard], rest[pairs.shard])
             stepping[:, side] += step[pairs.shard]
         return resting, stepping
+
+    @cached_property
+    def _filled(self) -> NDArray[np.bool_]:
+        """Rows of which a stage has gone back through each chunk before it holds the most.
+
+        No schedule but GPipe has more than two micro-batches for each stage ahead of that.
+        """
+        enough = self._microbatches > 2 * self._deck.pp
+        return enough & (self._deck.schedule != "gpipe")
+
+    @cached_property
+    def _received(self) -> list[Ints]:
+        """Layer inputs that each stage has buffers for, by row."""
+        counts, place = np.unique(self._microbatches, return_inverse=True)
+        few = tuple(counts.tolist())
+        return [_received_at(self._shape, stage, few)[place] for stage in self._deck.stages]
 
     def active(self, pairs: Pairs, mode: Mode, loss: str, room: Room) -> Floats:
         """The least bytes that live beside the states, at the loss or after, ``[pair, stage]``.
@@ -188,6 +207,9 @@ class Bounds:
             room: bytes of the parts' activations, by row.
         """
         alive, rebuilt = self._activations(pairs, mode, room)
+        if room.buffered:
+            for position, entries in enumerate(self._received):
+                alive[:, position] += entries[pairs.row] * room.entry[pairs.row]
         alive[:, 0] += self._live[0][0][pairs.row] * room.saved[0][pairs.row]
         last = alive[:, -1] + room.saved[1][pairs.row] + room.logits[loss][pairs.row]
         moment = alive + rebuilt
@@ -254,6 +276,13 @@ class Bounds:
 def _alive_at(shape: Plan, stage: int, counts: tuple[int, ...]) -> tuple[Ints, ...]:
     """Micro-batches in flight on a stage, by chunk, for some numbers of them in a step."""
     return tuple(live_per_chunk(shape, stage, np.array(counts, dtype=np.int64)))
+
+
+@lru_cache(maxsize=4096)
+def _received_at(shape: Plan, stage: int, counts: tuple[int, ...]) -> Ints:
+    """Layer inputs that a stage has buffers for, for some numbers of micro-batches in a step."""
+    entries = entries_of_step(shape, stage, np.array(counts, dtype=np.int64))
+    return np.broadcast_to(np.asarray(entries), (len(counts),))
 
 
 def _same(counts: Ints, one: int, other: int) -> bool:

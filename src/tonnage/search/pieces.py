@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.algebra import Number, largest, total
+from tonnage.algebra import Number, largest, total, where
 from tonnage.arch import Layer
 from tonnage.ledger import Operations, StageLedger, saved_bytes, stage_ledgers
 from tonnage.ledger.layer import layer_input
@@ -23,6 +23,8 @@ from tonnage.ledger.loss_copies import loss_bytes
 from tonnage.ledger.model import whole_stage
 from tonnage.ledger.operation import Phase
 from tonnage.memory.activations import alternates, saved_by
+from tonnage.memory.gathered import stays_whole, whole_parameters
+from tonnage.memory.gradients import left_by_microbatch
 from tonnage.memory.outside import outside
 from tonnage.memory.states import passing_gradients, states
 from tonnage.plan import Plan, Setting, Stage, resolve
@@ -39,6 +41,8 @@ from tonnage.timing.replicas import PHASES
 from tonnage.timing.stage import LayerTime, layer_times, stage_time
 
 Floats = NDArray[np.float64]
+
+STATES = ("resting", "filled", "stepping")
 
 ROUNDING = 16
 """Bytes that rounding up each part by itself can add to a sum that is rounded up once."""
@@ -85,6 +89,7 @@ class Room:
     Attributes:
         kept: what one micro-batch leaves between its passes, by the modules recomputed.
         entry: the input of a layer, by row.
+        buffered: whether a stage has a buffer for each that it receives in a step.
         saved: what one micro-batch leaves of embedding and head, by row.
         logits: logits and their copies with each loss, by row.
         outside: what lies outside the allocator, by row.
@@ -92,6 +97,7 @@ class Room:
 
     kept: dict[tuple[str, ...], Floats]
     entry: Floats
+    buffered: bool
     saved: tuple[Floats, Floats]
     logits: dict[str, Floats]
     outside: Floats
@@ -103,14 +109,16 @@ class Held:
 
     Attributes:
         resting: what is there while layers run.
+        filled: the same, once a micro-batch has left its gradients.
         stepping: what is there in a step of the optimizer.
-        ends: both of the embedding, and both of the head, by shard.
+        ends: all three of the embedding, and of the head, by shard.
         exchange: seconds of a step beside its micro-batches.
     """
 
     resting: Floats
+    filled: Floats
     stepping: Floats
-    ends: tuple[tuple[Floats, Floats], tuple[Floats, Floats]]
+    ends: tuple[tuple[Floats, Floats, Floats], tuple[Floats, Floats, Floats]]
     exchange: Exchange
 
 
@@ -237,6 +245,7 @@ class Parts:
         return Room(
             kept=kept,
             entry=self._column(layer_input(setting).bytes),
+            buffered=setting.runtime.pipeline_buffers == "each",
             saved=(
                 self._column(saved_by(setting, ledger.embedding)),
                 self._column(saved_by(setting, ledger.head)),
@@ -250,8 +259,10 @@ class Parts:
         ledger = self.ledger(self.setting)
         found = [self._states(_unit(layer, part)) for layer, part in ledger.layers.items()]
         return Held(
-            resting=np.stack([resting for resting, _ in found]),
-            stepping=np.stack([stepping for _, stepping in found]),
+            **{
+                name: np.stack(columns)
+                for name, columns in zip(STATES, zip(*found, strict=True), strict=True)
+            },
             ends=(
                 self._states(_end(ledger.embedding, ())),
                 self._states(_end((), ledger.head)),
@@ -272,16 +283,26 @@ class Parts:
             passes=passes(setting, units[0], self.rows),
         )
 
-    def _states(self, ledger: StageLedger) -> tuple[Floats, Floats]:
-        """What stays of a part while layers run, and all that a step of the optimizer reads."""
+    def _states(self, ledger: StageLedger) -> tuple[Floats, Floats, Floats]:
+        """What stays of a part while layers run, and all that a step of the optimizer reads.
+
+        Of the former once without and once with what a micro-batch has left.
+        """
         setting = self.setting
         held = states(setting, ledger)
         weights = held.parameters + held.master_weights
         gradients = held.gradients - passing_gradients(setting, ledger)
         later = held.optimizer_states if setting.plan.iteration == "steady" else 0
-        grown = gradients if setting.runtime.gradient_buffer == "persistent" else 0
+        persistent = setting.runtime.gradient_buffer == "persistent"
+        resting = weights + later + (gradients if persistent else 0)
+        if stays_whole(setting):
+            resting = resting + where(setting.shard > 1, whole_parameters(setting, ledger), 0)
+        left: Number = 0
+        if not persistent and not setting.plan.optimizer_in_backward:
+            left = left_by_microbatch(setting, ledger.pieces())
         return (
-            self._column(weights + later + grown) - ROUNDING,
+            self._column(resting) - ROUNDING,
+            self._column(resting + left) - ROUNDING,
             self._column(weights + gradients + held.optimizer_states) - ROUNDING,
         )
 
@@ -319,6 +340,8 @@ def _each(found: Sequence[Any], choose: np.ufunc) -> Any:
     first = found[0]
     if isinstance(first, np.ndarray):
         return choose.reduce(found)
+    if isinstance(first, bool):
+        return first
     if isinstance(first, dict):
         return {key: _each([one[key] for one in found], choose) for key in first}
     if isinstance(first, tuple):
