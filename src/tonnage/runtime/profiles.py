@@ -112,6 +112,7 @@ _PROFILES = (
         sharding="distributed-optimizer",
         gradient_buffer="persistent",
         optimizer_step="fused",
+        optimizer_swap=True,
         matmul_workspaces=0,
         source="MindSpeed and MindSpeed-LLM, read in source",
     ),

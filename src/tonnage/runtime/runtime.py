@@ -129,6 +129,8 @@ class Runtime:
         gradient_buffer: gradients are ``persistent`` (one buffer, always there) or appear
             ``in-backward`` and go after the step.
         step_copies: copies of the gathered weights at the end of a ZeRO-1 step.
+        optimizer_swap: states that lie in host memory come to the device for the step and go back
+            (MindSpeed's swap-optimizer); else the host's processors step them there.
         step_lists: lists of temporaries that a foreach step makes at once: the square roots, and
             in torch 2.0 also their sum with epsilon.
         optimizer_step: ``foreach`` makes a temporary as large as the parameters it updates,
@@ -233,6 +235,7 @@ class Runtime:
     gradient_buffer: Literal["persistent", "in-backward"] = "in-backward"
     step_copies: int = 0
     optimizer_step: Literal["foreach", "fused"] = "foreach"
+    optimizer_swap: bool = False
     step_lists: int = 1
     regathers: bool = True
     gather_buffers: int = 0
