@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from tonnage.runtime import CpComm
+
 Schedule: TypeAlias = Literal[
     "1f1b", "gpipe", "interleaved", "zero-bubble", "zbv", "dualpipe", "dualpipev"
 ]
@@ -27,7 +29,6 @@ RecomputeModule: TypeAlias = Literal[
 ]
 AttentionKernel: TypeAlias = Literal["flash", "eager"]
 OptimizerStep: TypeAlias = Literal["foreach", "fused"]
-CpComm: TypeAlias = Literal["p2p", "a2a", "allgather"]
 Dispatcher: TypeAlias = Literal["alltoall", "allgather", "deepep"]
 LoraTarget: TypeAlias = Literal[
     "q_proj",

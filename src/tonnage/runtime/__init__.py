@@ -3,7 +3,9 @@
 from tonnage.runtime.profiles import RUNTIMES, runtime
 from tonnage.runtime.runtime import (
     Axis,
+    CpComm,
     LossRule,
+    Offload,
     Runtime,
     ShardingRule,
     SplitRule,
@@ -14,7 +16,9 @@ from tonnage.runtime.runtime import (
 __all__ = [
     "RUNTIMES",
     "Axis",
+    "CpComm",
     "LossRule",
+    "Offload",
     "Runtime",
     "ShardingRule",
     "SplitRule",

@@ -41,6 +41,9 @@ ShardingRule: TypeAlias = Literal[
     "distributed-optimizer", "fully-sharded", "flat-units", "partitioned"
 ]
 
+CpComm: TypeAlias = Literal["p2p", "a2a", "allgather"]
+Offload: TypeAlias = Literal["offload_parameters", "offload_optimizer", "offload_activations"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
@@ -58,6 +61,10 @@ class Runtime:
         quantized_bases: whether it can put adapters on a base in 4 or 8 bits.
         fused_loss: the fused way to the same loss that it offers beside its own
             (``--cross-entropy-loss-fusion``, Liger); None: none.
+        offloads: what it can hold in host memory, by the field of a plan, as far as that is
+            modelled; a search offers these.
+        exchanges: how its context-parallel ranks can share keys and values; empty: in the one
+            way of ``cp_comm``.
         trains_predictors: whether it has multi-token prediction (`Plan.mtp`).
         measured: whether its memory is held to measurements; else a range is given.
         norm: ``fused`` norms save their input and statistics; ``eager`` ones (a norm written
@@ -189,6 +196,8 @@ class Runtime:
     schedules: tuple[str, ...] = ("1f1b",)
     quantized_bases: bool = False
     fused_loss: LossRule | None = None
+    offloads: tuple[Offload, ...] = ()
+    exchanges: tuple[CpComm, ...] = ()
     trains_predictors: bool = False
     measured: bool = True
     norm: Literal["fused", "eager"] = "fused"
@@ -203,7 +212,7 @@ class Runtime:
     softmax: Literal["compute", "fp32"] = "compute"
     attention_layout: Literal["bshd", "sbhd"] = "bshd"
     attention_statistics: int = 1
-    cp_comm: Literal["p2p", "a2a", "allgather"] = "p2p"
+    cp_comm: CpComm = "p2p"
     ring_keys: Literal["own", "joined"] = "own"
     autocast: bool = False
     repeat_kv: bool = False
@@ -269,6 +278,7 @@ _FACTS = frozenset(
     {
         *("name", "summary", "axes", "zero_stages", "zero", "precision", "source"),
         *("quantized_bases", "schedules", "fused_loss", "trains_predictors", "measured"),
+        *("offloads", "exchanges"),
     }
 )
 """What a stack is, or what a plan has a field of its own for."""

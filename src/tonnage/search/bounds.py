@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.algebra import total
+from tonnage.memory.host import IN_FLIGHT
 from tonnage.memory.schedule import live_per_chunk
 from tonnage.plan import Plan
 from tonnage.search.layouts import Deck, Ints
 from tonnage.search.legality import Columns
-from tonnage.search.modes import Mode
+from tonnage.search.modes import AWAY, Mode
 from tonnage.search.pieces import Floats, Held, Room, Work
 
 Index = NDArray[np.intp]
@@ -145,11 +146,25 @@ class Bounds:
             room: bytes of the parts' activations, by row.
         """
         alive, rebuilt = self._activations(pairs, mode, room)
+        if mode.get(AWAY):
+            alive = np.minimum(alive, self._on_device(pairs, mode, room)[:, None])
         alive[:, 0] += self._live[0][0][pairs.row] * room.saved[0][pairs.row]
         last = alive[:, -1] + room.saved[1][pairs.row] + room.logits[loss][pairs.row]
-        moment = alive + rebuilt
+        # Activations on the host are no longer there once a layer is run again.
+        moment = np.maximum(alive, rebuilt) if mode.get(AWAY) else alive + rebuilt
         moment[:, -1] = np.maximum(moment[:, -1], last)
         return moment
+
+    def _on_device(self, pairs: Pairs, mode: Mode, room: Room) -> Floats:
+        """What the layers keep on the device at most where the rest lies on the host, by pair.
+
+        No less than of the smallest layers (`tonnage.memory.host.device_limit`).
+        """
+        if mode["recompute"] == "full":
+            return IN_FLIGHT * room.entry[pairs.row]
+        kept = room.kept[mode.get("recompute_modules", ())][:, pairs.row]
+        least: Floats = IN_FLIGHT * kept.min(axis=0)
+        return least
 
     def _activations(self, pairs: Pairs, mode: Mode, room: Room) -> tuple[Floats, Floats]:
         """What live micro-batches keep, and what recomputation brings back beside it."""

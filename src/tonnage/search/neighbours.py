@@ -141,6 +141,13 @@ def _softer(space: Space, plan: Plan) -> Iterator[tuple[str, str, str, list[Fiel
     for loss in space.losses:
         if loss != plan.loss:
             yield "loss", str(plan.loss), loss, [{"loss": loss}]
+    for exchange in space.runtime.exchanges if plan.cp > 1 else ():
+        if exchange != plan.cp_comm:
+            yield "cp_comm", str(plan.cp_comm), exchange, [{"cp_comm": exchange}]
+    for field in space.runtime.offloads if space.question.offload != "never" else ():
+        now = getattr(plan, field)
+        other = type(now)(not now)
+        yield field, _word(bool(now)), _word(bool(other)), [{field: other}]
 
 
 def _along(plan: Plan, knob: str, value: int) -> Fields:
