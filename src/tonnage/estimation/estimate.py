@@ -19,7 +19,7 @@ from tonnage.estimation.answer import (
     StagePart,
     StepPart,
 )
-from tonnage.estimation.host_notes import NO_CAPACITY, held_on_host, host_notes
+from tonnage.estimation.host_notes import NO_CAPACITY, host_notes
 from tonnage.estimation.limits import Limits
 from tonnage.estimation.run import failure_notes, run_part
 from tonnage.ledger import StageLedger, parameters, sequence_flops, stage_ledgers
@@ -352,7 +352,7 @@ def _not_modelled(resolved: Resolved, memory: MemoryPart, *, fails: bool) -> tup
     plan = resolved.setting.plan
     if plan.schedule == "dualpipe":
         missing.append("the sum of gradients over DualPipe's two copies of the model")
-    if held_on_host(plan):
+    if plan.held_on_host:
         missing.append(NO_CAPACITY)
     if architecture.vision is not None:
         missing.append(

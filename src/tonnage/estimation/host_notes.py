@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tonnage.cluster import Cluster, host_of
-from tonnage.plan import Plan, Setting
+from tonnage.plan import Setting
 from tonnage.quantity import format_rate
 from tonnage.timing import constants
 from tonnage.timing.host_memory import sharers, steps_on_host
@@ -12,14 +12,9 @@ NO_CAPACITY = "whether the host has room for what is held there"
 """What nothing is known of: a cluster says nothing of its hosts' capacity."""
 
 
-def held_on_host(plan: Plan) -> bool:
-    """Whether anything of a plan lies in host memory."""
-    return bool(plan.offload_parameters or plan.offload_optimizer or plan.offload_activations)
-
-
 def host_notes(setting: Setting, cluster: Cluster) -> tuple[str, ...]:
     """What is taken for granted of the hosts, where a run uses their memory."""
-    if not held_on_host(setting.plan):
+    if not setting.plan.held_on_host:
         return ()
     host, users = host_of(cluster), sharers(cluster)
     link = format_rate(constants.HOST_LINK_SHARE * host.link.bandwidth, "B/s")

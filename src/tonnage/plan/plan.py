@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tonnage.runtime import CpComm
+from tonnage.runtime import OFFLOADS, CpComm
 
 Schedule: TypeAlias = Literal[
     "1f1b", "gpipe", "interleaved", "zero-bubble", "zbv", "dualpipe", "dualpipev"
@@ -216,3 +216,8 @@ class Plan:
     packing: bool = False
     document: int | None = None
     iteration: Literal["first", "steady"] = "steady"
+
+    @property
+    def held_on_host(self) -> bool:
+        """Whether anything lies in host memory."""
+        return any(getattr(self, field) for field in OFFLOADS)

@@ -2,6 +2,7 @@
 
 from tonnage.runtime.profiles import RUNTIMES, runtime
 from tonnage.runtime.runtime import (
+    OFFLOADS,
     Axis,
     CpComm,
     LossRule,
@@ -14,6 +15,7 @@ from tonnage.runtime.runtime import (
 )
 
 __all__ = [
+    "OFFLOADS",
     "RUNTIMES",
     "Axis",
     "CpComm",

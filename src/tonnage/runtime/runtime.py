@@ -12,7 +12,7 @@ import functools
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from tonnage.errors import InputError
 
@@ -43,6 +43,8 @@ ShardingRule: TypeAlias = Literal[
 
 CpComm: TypeAlias = Literal["p2p", "a2a", "allgather"]
 Offload: TypeAlias = Literal["offload_parameters", "offload_optimizer", "offload_activations"]
+OFFLOADS: Final[tuple[Offload, ...]] = typing.get_args(Offload)
+"""The fields of a plan that say what lies in host memory."""
 
 
 @dataclass(frozen=True, kw_only=True)

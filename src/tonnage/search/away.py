@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
-
-from tonnage.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +36,3 @@ def ways(parameters: Iterable[bool], optimizer: Iterable[float]) -> tuple[Away, 
     for whole in sorted(set(parameters), reverse=True):
         found += [Away(parameters=whole, optimizer=s) for s in (shares[-1:] if whole else shares)]
     return tuple(found)
-
-
-def held_away(plan: Plan) -> bool:
-    """Whether anything of a plan lies in host memory."""
-    return any(getattr(plan, field) for field in OFFLOADS)
-
-
-OFFLOADS = tuple(f.name for f in dataclasses.fields(Plan) if f.name.startswith("offload_"))
-"""The fields of a plan that say what lies in host memory."""

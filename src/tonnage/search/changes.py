@@ -12,6 +12,7 @@ from tonnage.cluster import Cluster
 from tonnage.errors import InputError
 from tonnage.estimation import Estimate, Limits, estimate
 from tonnage.plan import Plan
+from tonnage.runtime import OFFLOADS
 
 MOST: Final = 6
 """Changes that are named at most."""
@@ -22,9 +23,6 @@ LEANER_LOSSES: Final = ("in-place", "linear", "chunked")
 
 TRIFLE: Final = 0.005
 """Of the peak: what saves less is no help."""
-
-HOST_FIELDS: Final = ("offload_parameters", "offload_optimizer", "offload_activations")
-"""What moves to host memory: joined with other changes only where those are not enough."""
 
 PARTS: Final = (0.25, 0.5, 0.75)
 """Shares of a stage's layers that are recomputed, short of all."""
@@ -123,7 +121,8 @@ def nearest(
     if enough:
         return tuple(enough[:MOST])
     same = [change for change in single if not change.alters]
-    here = [change for change in same if not set(HOST_FIELDS) & change.fields.keys()]
+    # Host memory is joined with other changes only where those are not enough.
+    here = [change for change in same if not set(OFFLOADS) & change.fields.keys()]
     for group in (here, same):
         joined = _together(architecture, before, cluster, limits, group)
         if joined is not None:

@@ -256,17 +256,19 @@ class Hunt:
             resting, stepping = bounds.states(chosen, states.held)
             tensors = np.maximum(resting + active[origin], stepping).max(axis=1)
             device = tensors * self._share + look.stuff.room.outside[chosen.row]
-            kept = self._adds(seconds[origin], device, limits[chosen.row])
+            within, step = limits[chosen.row], seconds[origin]
+            kept = self._adds(step, device, within)
             if not number:
                 # The first are the smallest: the others hold no less.
                 among = np.unique(origin[kept])
+            if states.held.seconds is not None:
+                step = step + states.held.seconds[chosen.shard]
+                kept &= self._adds(step, device, within)
             if kept.any():
                 choice = functools.partial(
                     Choice, batch=look.batch, deck=look.deck, mode=mode, loss=loss
                 )
-                yield from states.split(
-                    choice, chosen.where(kept), seconds[origin][kept], device[kept]
-                )
+                yield from states.split(choice, chosen.where(kept), step[kept], device[kept])
 
     def _fast(self, seconds: Floats, limits: Floats) -> NDArray[np.bool_]:
         """Whether plans of these seconds could be wanted."""

@@ -30,9 +30,11 @@ from tonnage.search.modes import NONE, Mode
 from tonnage.search.slices import table_of
 from tonnage.search.space import Space
 from tonnage.search.table import DECIDING, View
+from tonnage.timing.host_memory import exposed_step
 from tonnage.timing.kernel import rates
 from tonnage.timing.loss import loss_seconds
 from tonnage.timing.passes import one_pass
+from tonnage.timing.replicas import optimizer_seconds
 from tonnage.timing.stage import layer_times
 
 Floats = NDArray[np.float64]
@@ -87,11 +89,14 @@ class Held:
         resting: what is there while layers run.
         stepping: what is there in a step of the optimizer.
         ends: both of the embedding, and both of the head, by shard.
+        seconds: the least that a step of the optimizer takes where states lie in host memory;
+            None where they do not.
     """
 
     resting: Floats
     stepping: Floats
     ends: tuple[tuple[Floats, Floats], tuple[Floats, Floats]]
+    seconds: Floats | None
 
 
 def plan_of_row(space: Space, fields: dict[str, Any], rows: Columns, index: int) -> Plan:
@@ -211,7 +216,20 @@ class Parts:
                 self._states(_end(ledger.embedding, ())),
                 self._states(_end((), ledger.head)),
             ),
+            seconds=self._stepping(ledger) if self.setting.plan.held_on_host else None,
         )
+
+    def _stepping(self, ledger: StageLedger) -> Floats:
+        """Seconds of the optimizer's step, on device and host: the slowest stage's, at the least.
+
+        What the mean of them takes; each stage rounds up by itself.
+        """
+        setting, cluster = self.setting, self.space.cluster
+        rate = rates(setting, cluster.device, self.space.question.limits.efficiency)
+        device = optimizer_seconds(setting, ledger, rate)
+        away = exposed_step(setting, ledger, cluster, device)
+        mean: Floats = self._column((device + away) / setting.plan.pp) * (1 - 1e-6)
+        return mean
 
     def _states(self, ledger: StageLedger) -> tuple[Floats, Floats]:
         """What stays of a part while layers run, and all that a step of the optimizer reads."""
