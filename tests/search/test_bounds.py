@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,8 @@ from tests.plan.strategies import DEEPSEEK, DENSE, GPT, MIXTURE
 from tests.search.spaces import every_candidate, question
 from tonnage.arch import Architecture
 from tonnage.plan import resolve
+from tonnage.runtime import OFFLOADS
+from tonnage.runtime import runtime as runtime_named
 from tonnage.search.evaluate import evaluate
 from tonnage.search.group import Group
 from tonnage.search.pieces import plan_of_row
@@ -35,6 +39,44 @@ def test_no_plan_is_below_its_floors(architecture: Architecture, runtime: str) -
         assert (candidates.device <= found.device).all(), choice.mode
         weighed += len(group)
     assert weighed > 0
+
+
+@pytest.mark.parametrize("exchange", ["p2p", "a2a", "allgather"])
+@pytest.mark.parametrize(
+    ("runtime", "choices"),
+    [
+        ("megatron", {"cp": (1, 2), "ep": (1,), "vpp": (1,), "etp": (1,)}),
+        ("fsdp2", {"vpp": (1,), "pp": (1, 2)}),
+        ("deepspeed", {}),
+        ("torchtune", {}),
+        ("accelerate", {}),
+    ],
+)
+def test_no_plan_with_host_memory_is_below_its_floors(
+    runtime: str, choices: dict[str, tuple[Any, ...]], exchange: str
+) -> None:
+    if "cp" not in runtime_named(runtime).axes and exchange != "p2p":
+        return
+    asked = question(
+        MIXTURE if runtime == "megatron" else DENSE,
+        gpus=4,
+        runtime=runtime,
+        gbs=8,
+        offload="offered",
+        choices={**choices, "cp_comm": (exchange,), "offload_activations": (False, True)},
+    )
+    where, seen = asked.clusters[0], set()
+    for number, candidates in enumerate(every_candidate(asked)):
+        if number % EVERY:
+            continue
+        choice, rows = candidates.choice, candidates.rows
+        plan = plan_of_row(choice.batch.space, choice.fields(rows), rows, 0)
+        group = Group(plan=resolve(plan, asked.architecture, where).plan, columns=rows)
+        found = evaluate(asked.architecture, group, where)
+        assert (candidates.seconds <= found.seconds).all(), (choice.mode, choice.away)
+        assert (candidates.device <= found.device).all(), (choice.mode, choice.away)
+        seen |= {field for field in OFFLOADS if getattr(group.plan, field)}
+    assert seen == {*runtime_named(runtime).offloads, "offload_activations"}
 
 
 def test_a_frontier_keeps_what_nothing_beats() -> None:

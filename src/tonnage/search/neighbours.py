@@ -147,7 +147,9 @@ def _softer(space: Space, plan: Plan) -> Iterator[tuple[str, str, str, list[Fiel
     for field in space.runtime.offloads if space.question.offload != "never" else ():
         now = getattr(plan, field)
         other = type(now)(not now)
-        yield field, _word(bool(now)), _word(bool(other)), [{field: other}]
+        name = field.removeprefix("offload_")
+        words = (name, "none") if now else ("none", name)
+        yield "offload", *words, [{field: other}]
 
 
 def _along(plan: Plan, knob: str, value: int) -> Fields:
