@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from tonnage.search.group import Group
 from tonnage.search.legality import exchanged
 from tonnage.search.neighbours import neighbours
 from tonnage.search.pieces import plan_of_row
+from tonnage.search.space import Space
 
 NARROW: dict[str, tuple[Any, ...]] = {"cp": (1, 2), "vpp": (1,), "mbs": (1, 2), "loss": ("eager",)}
 LEAN = {"recompute": ("none", "full"), "recompute_num_layers": (1,)}
@@ -35,8 +37,26 @@ LLAMA_70B = Question(
 """Its states alone take 158 GiB of each device where none of them lies elsewhere."""
 
 
-def every_plan(asked: Question) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds and device bytes of all plans of a space, without bounds."""
+SMALL: dict[str, tuple[Any, ...]] = {
+    **NARROW,
+    "pp": (1, 2),
+    "recompute": ("none", "full"),
+    "recompute_num_layers": (1, 2),
+}
+SPACES: tuple[tuple[str, dict[str, tuple[Any, ...]]], ...] = (
+    ("megatron", SMALL),
+    ("megatron", {**SMALL, "cp_comm": ("a2a", "p2p", "allgather"), "tp": (1,), "mbs": (1,)}),
+    ("fsdp2", {**SMALL, "pp": (1,)}),
+    ("deepspeed", LEAN),
+    ("torchtune", {"recompute": ("none", "full")}),
+)
+
+
+@cache
+def every_plan(space: int) -> tuple[Question, np.ndarray, np.ndarray]:
+    """One of the spaces: seconds and device bytes of all its plans, without bounds."""
+    runtime, choices = SPACES[space]
+    asked = question(runtime=runtime, choices=choices, offload="offered")
     seconds, device = [], []
     for candidates in every_candidate(asked):
         choice, rows = candidates.choice, candidates.rows
@@ -45,7 +65,7 @@ def every_plan(asked: Question) -> tuple[np.ndarray, np.ndarray]:
         found = evaluate(asked.architecture, Group(plan=whole, columns=rows), asked.clusters[0])
         seconds.append(found.seconds)
         device.append(found.device)
-    return np.concatenate(seconds), np.concatenate(device)
+    return asked, np.concatenate(seconds), np.concatenate(device)
 
 
 def test_the_states_that_leave_least_on_the_device_come_first() -> None:
@@ -56,29 +76,17 @@ def test_the_states_that_leave_least_on_the_device_come_first() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("runtime", "choices"),
-    [
-        ("megatron", NARROW),
-        ("megatron", {**NARROW, "cp_comm": ("a2a", "p2p", "allgather"), "tp": (1,)}),
-        ("fsdp2", {**NARROW, **LEAN, "pp": (1,)}),
-        ("deepspeed", LEAN),
-        ("torchtune", {"recompute": ("none", "full")}),
-    ],
-)
+@pytest.mark.parametrize("space", range(len(SPACES)))
 @pytest.mark.parametrize("share", [0.02, 0.3, 1.0])
-def test_the_best_plan_is_that_of_all_plans_weighed(
-    runtime: str, choices: dict[str, tuple[Any, ...]], share: float
-) -> None:
-    asked = question(runtime=runtime, choices=choices, offload="offered")
-    seconds, device = every_plan(asked)
+def test_the_best_plan_is_that_of_all_plans_weighed(space: int, share: float) -> None:
+    asked, seconds, device = every_plan(space)
     memory = int(device.min() + share * (device.max() - device.min()))
     found = find_plans(dataclasses.replace(asked, limits=Limits(memory_limit=memory)))
     fits = device <= memory
     assert found.space == len(seconds)
     best = found.plans[0].estimate
     assert best.step.seconds <= seconds[fits].min() * (1 + 1e-12)
-    if "cp_comm" in choices or runtime != "megatron":
+    if not Space(question=asked, cluster=asked.clusters[0]).other_exchanges:
         assert best.step.seconds == pytest.approx(seconds[fits].min(), rel=1e-12)
     for point in found.frontier:
         assert not (fits & (seconds < point.seconds) & (device < point.device_bytes)).any()
@@ -105,9 +113,9 @@ def test_it_is_left_alone_where_it_is_never_to_be_used() -> None:
 
 
 def test_it_is_not_used_where_a_plan_fits_without() -> None:
-    asked = question(choices=NARROW)
-    assert not any(each.plan.held_on_host for each in find_plans(asked).plans)
-    assert not any(point.plan.held_on_host for point in find_plans(asked).frontier)
+    asked = question(choices=SMALL)
+    found = find_plans(asked)
+    assert not any(each.plan.held_on_host for each in (*found.plans, *found.frontier))
 
 
 def test_the_nearest_plan_uses_all_that_there_is() -> None:
@@ -120,7 +128,7 @@ def test_the_nearest_plan_uses_all_that_there_is() -> None:
 
 @pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
 def test_a_share_that_is_asked_for_is_kept(value: float) -> None:
-    asked = question(choices={**NARROW, "offload_optimizer": (value,)})
+    asked = question(choices={**SMALL, "offload_optimizer": (value,)})
     assert {each.plan.offload_optimizer for each in find_plans(asked).plans} == {value}
 
 
@@ -138,8 +146,8 @@ def test_more_choice_is_never_slower() -> None:
 
 
 def test_why_not_says_what_it_takes() -> None:
-    answer = find_plans(question(choices=NARROW))
-    asked = question(choices=NARROW)
+    answer = find_plans(question(choices=SMALL))
+    asked = question(choices=SMALL)
     reason = why_not(asked, {"offload_optimizer": 1.0}, answer.plans[0])
     assert reason.verdict == "slower"
     assert "offload" in reason.parts
@@ -189,7 +197,7 @@ def _refused(plan: Plan, architecture: Any, gpus: int) -> bool:
 
 
 def test_the_best_plans_have_their_best_exchange() -> None:
-    asked = question(choices={**NARROW, "cp": (2,)})
+    asked = question(choices={**SMALL, "cp": (2,)})
     where = asked.clusters[0]
     found = find_plans(asked)
     for each in found.plans:

@@ -41,22 +41,28 @@ def test_no_plan_is_below_its_floors(architecture: Architecture, runtime: str) -
     assert weighed > 0
 
 
-@pytest.mark.parametrize("exchange", ["p2p", "a2a", "allgather"])
+FEW: dict[str, tuple[Any, ...]] = {
+    **{"pp": (1, 2), "vpp": (1,), "cp": (1, 2), "mbs": (1, 2), "ep": (1, 2), "etp": (1,)},
+    "recompute": ("none", "selective", "full"),
+    "recompute_num_layers": (1, 2),
+}
+
+
 @pytest.mark.parametrize(
-    ("runtime", "choices"),
+    ("runtime", "exchange", "choices"),
     [
-        ("megatron", {"cp": (1, 2), "ep": (1,), "vpp": (1,), "etp": (1,)}),
-        ("fsdp2", {"vpp": (1,), "pp": (1, 2)}),
-        ("deepspeed", {}),
-        ("torchtune", {}),
-        ("accelerate", {}),
+        ("megatron", "p2p", FEW),
+        ("megatron", "a2a", FEW),
+        ("megatron", "allgather", FEW),
+        ("fsdp2", "p2p", FEW),
+        ("deepspeed", "p2p", {}),
+        ("torchtune", "p2p", {}),
+        ("accelerate", "p2p", {}),
     ],
 )
 def test_no_plan_with_host_memory_is_below_its_floors(
-    runtime: str, choices: dict[str, tuple[Any, ...]], exchange: str
+    runtime: str, exchange: str, choices: dict[str, tuple[Any, ...]]
 ) -> None:
-    if "cp" not in runtime_named(runtime).axes and exchange != "p2p":
-        return
     asked = question(
         MIXTURE if runtime == "megatron" else DENSE,
         gpus=4,
