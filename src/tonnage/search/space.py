@@ -65,11 +65,11 @@ class Space:
         offered = (True, False) if "sp" in self.runtime.axes else (False,)
         return tuple(value for value in offered if self.question.allows("sp", value))
 
-    def rows(self, pp: int, *, sp: bool, exchange: str) -> Columns:
+    def rows(self, pp: int, *, sp: bool, exchange: str | None = None) -> Columns:
         """Legal degrees, batch and accumulation of so many stages, without interleaving.
 
         With ``sp`` those with tp of more than 1; without it also those with 1. Those with cp of
-        1, which exchange nothing, are of the first of the exchanges.
+        1, which exchange nothing, are of the first of the exchanges; None: that one.
         """
         stage = self.cluster.gpus // pp
         gbs = self.base.gbs or 1
@@ -86,6 +86,7 @@ class Space:
         rows["grad_acc"] = np.maximum(gbs // (rows["mbs"] * rows["dp"]), 1)
         rows["seq"] = np.full_like(rows["tp"], self.base.seq or 1)
         legal = joint(rows, pp=pp, vpp=1, sp=sp, plan=self.base, cluster=self.cluster)
+        exchange = exchange or self.exchanges[0]
         legal &= exchanged(rows, exchange, self.question.architecture)
         if exchange != self.exchanges[0]:
             legal &= rows["cp"] > 1
