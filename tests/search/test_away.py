@@ -115,7 +115,8 @@ def test_it_is_left_alone_where_it_is_never_to_be_used() -> None:
 def test_it_is_not_used_where_a_plan_fits_without() -> None:
     asked = question(choices=SMALL)
     found = find_plans(asked)
-    assert not any(each.plan.held_on_host for each in (*found.plans, *found.frontier))
+    plans = [each.plan for each in found.plans] + [point.plan for point in found.frontier]
+    assert not any(plan.held_on_host for plan in plans)
 
 
 def test_the_nearest_plan_uses_all_that_there_is() -> None:
@@ -182,7 +183,7 @@ def test_heads_that_are_exchanged_stay_whole(architecture: Any) -> None:
     legal = exchanged(rows, "a2a", architecture)
     assert exchanged(rows, "p2p", architecture).all()
     for (tp, cp), allowed in zip(degrees, legal, strict=True):
-        plans = [Plan(tp=tp, cp=cp, seq=256, cp_comm=kind) for kind in ("p2p", "a2a")]  # type: ignore[arg-type]
+        plans = [Plan(tp=tp, cp=cp, seq=256, cp_comm=kind) for kind in ("p2p", "a2a")]
         refused = [_refused(plan, architecture, gpus) for plan in plans]
         if not refused[0]:
             assert refused[1] == (not allowed and cp > 1), (tp, cp)
