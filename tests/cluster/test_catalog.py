@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import pytest
 
-from tonnage.cluster import DEVICES, LINKS, Device, Link
+from tonnage.cluster import DEVICES, LINKS, Device, Link, usual_host
 from tonnage.dtype import DTYPES, dtype
 from tonnage.errors import InputError
 
@@ -42,6 +42,18 @@ def test_every_figure_has_a_source(device: Device) -> None:
     assert set(device.sources) <= set(FIGURES), "a source for a figure that does not exist"
     for link in (device.scale_up, device.network):
         assert link.source.strip()
+
+
+@every_device
+def test_a_host_is_slower_than_what_is_in_it(device: Device) -> None:
+    host = usual_host(device)
+    assert host.source.strip()
+    assert host.link.source.strip()
+    assert 15e9 < host.link.bandwidth <= 450e9
+    assert host.link.bandwidth < device.bandwidth
+    assert 200e9 < host.memory <= 1024e9
+    assert host.sharing <= device.gpus_per_node
+    assert device.gpus_per_node % (host.devices or 1) == 0
 
 
 @every_device

@@ -17,9 +17,11 @@ from tonnage.cluster import (
     device_toml,
     find_device,
     find_link,
+    host_of,
     load_cluster_file,
     load_device_file,
     override_link,
+    usual_host,
 )
 from tonnage.errors import InputError
 
@@ -79,6 +81,32 @@ def test_one_figure_of_a_link_can_be_changed(tmp_path: Path) -> None:
     assert cluster.scale_up.bandwidth == usual.scale_up.bandwidth
     assert cluster.scale_up.latency == 9e-6
     assert "changed" in cluster.network.source
+
+
+def test_the_host_is_the_usual_one_or_the_file_s(tmp_path: Path) -> None:
+    plain = load_cluster_file(written(tmp_path, 'device = "A100"\ngpus = 8'))
+    assert host_of(plain) == usual_host(find_device("A100"))
+    text = """
+        device = "A100"
+        gpus = 8
+        host = "PCIe 5"
+        host_bandwidth = "50GB/s"
+        host_sharing = 1
+        host_memory_bandwidth = "300GB/s"
+        host_devices = 4
+        """
+    host = host_of(load_cluster_file(written(tmp_path, text)))
+    assert (host.link.bandwidth, host.sharing, host.memory, host.devices) == (50e9, 1, 300e9, 4)
+    assert "changed by the person who asks" in host.source
+    device = DEVICE.replace("scale_up =", 'host_memory_bandwidth = "77GB/s"\nscale_up =')
+    assert usual_host(load_device_file(written(tmp_path, device))).memory == 77e9
+
+
+@pytest.mark.parametrize("key", ["host_memory_bandwidth", "host_bandwidth"])
+def test_a_host_that_carries_nothing_is_refused(tmp_path: Path, key: str) -> None:
+    text = f'device = "A100"\ngpus = 8\n{key} = "0GB/s"'
+    with pytest.raises(InputError, match=key):
+        load_cluster_file(written(tmp_path, text))
 
 
 def test_nodes_of_the_file_s_size_and_not_of_the_device_s(tmp_path: Path) -> None:
@@ -209,6 +237,10 @@ def test_what_is_no_constant(tmp_path: Path, old: str, new: str, message: str) -
 
 def without_sources(device: Device) -> Device:
     """Where figures come from is told once for a whole file, and other names not at all."""
+    host = device.host
+    if host is not None:
+        link = dataclasses.replace(host.link, source="", aliases=())
+        host = dataclasses.replace(host, link=link, source="")
     return dataclasses.replace(
         device,
         bandwidth=round(device.bandwidth),
@@ -217,6 +249,7 @@ def without_sources(device: Device) -> Device:
         aliases=(),
         scale_up=dataclasses.replace(device.scale_up, source="", aliases=()),
         network=dataclasses.replace(device.network, source="", aliases=()),
+        host=host,
     )
 
 

@@ -104,6 +104,8 @@ def megatron_cases(draw: st.DrawFn, runtime: str) -> Case:
         overlap_grad_reduce=pick(True, False),
         tp_comm_overlap=pick(True, False),
         wgrad_deferral_limit=pick(None, 0, 2),
+        offload_optimizer=pick(0.0, 1.0, *((0.5,) if runtime == "megatron" else ())),
+        cp_comm=pick("p2p", *(("allgather",) if runtime == "megatron" and size["cp"] > 1 else ())),
         habits=pick((), (("vocab_multiple", "64"),)),
     )
     plan["overlap_param_gather"] = bool(plan["zero"]) and plan["overlap_grad_reduce"]
@@ -185,6 +187,8 @@ def torchtitan_cases(draw: st.DrawFn) -> Case:
         recompute=pick("none", "selective", "full"),
         tp_comm_overlap=pick(True, False),
         loss=pick("eager", "compiled"),
+        cp_comm=pick("allgather", *(("p2p",) if size["cp"] > 1 else ())),
+        offload_parameters=plan["zero"] == 3 and pick(True, False),
     )
     if plan["recompute"] == "selective":
         plan["recompute_modules"] = pick(("outputs",), ("every-second-layer",))
@@ -241,6 +245,8 @@ def test_what_a_tool_cannot_be_told_is_refused_by_name() -> None:
         ("megatron", Plan(recompute="full", recompute_num_layers=0), "recompute_num_layers"),
         ("megatron", Plan(precision="bf16"), "precision"),
         ("nanotron", Plan(runtime="nanotron", optimizer="lion"), "optimizer"),
+        ("mindspeed", Plan(runtime="mindspeed", offload_optimizer=0.5), "offload_optimizer"),
+        ("torchtitan", Plan(runtime="fsdp2", cp=2, cp_comm="a2a"), "cp_comm"),
         ("torchtitan", Plan(runtime="fsdp2", recompute="selective"), "recompute_modules"),
         ("torchtitan", Plan(runtime="fsdp2", lora_rank=8), "lora_rank"),
         ("megatron", Plan(runtime="nanotron"), "runtime"),

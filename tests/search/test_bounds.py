@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,8 @@ from tests.plan.strategies import DEEPSEEK, DENSE, GPT, MIXTURE
 from tests.search.spaces import every_candidate, question
 from tonnage.arch import Architecture
 from tonnage.plan import resolve
+from tonnage.runtime import OFFLOADS
+from tonnage.runtime import runtime as runtime_named
 from tonnage.search.evaluate import evaluate
 from tonnage.search.group import Group
 from tonnage.search.pieces import plan_of_row
@@ -35,6 +39,50 @@ def test_no_plan_is_below_its_floors(architecture: Architecture, runtime: str) -
         assert (candidates.device <= found.device).all(), choice.mode
         weighed += len(group)
     assert weighed > 0
+
+
+FEW: dict[str, tuple[Any, ...]] = {
+    **{"pp": (1, 2), "vpp": (1,), "cp": (1, 2), "mbs": (1, 2), "ep": (1, 2), "etp": (1,)},
+    "recompute": ("none", "selective", "full"),
+    "recompute_num_layers": (1, 2),
+}
+
+
+@pytest.mark.parametrize(
+    ("runtime", "exchange", "choices"),
+    [
+        ("megatron", "p2p", FEW),
+        ("megatron", "a2a", FEW),
+        ("megatron", "allgather", FEW),
+        ("fsdp2", "p2p", FEW),
+        ("deepspeed", "p2p", {}),
+        ("torchtune", "p2p", {}),
+        ("accelerate", "p2p", {}),
+    ],
+)
+def test_no_plan_with_host_memory_is_below_its_floors(
+    runtime: str, exchange: str, choices: dict[str, tuple[Any, ...]]
+) -> None:
+    asked = question(
+        MIXTURE if runtime == "megatron" else DENSE,
+        gpus=4,
+        runtime=runtime,
+        gbs=8,
+        offload="offered",
+        choices={**choices, "cp_comm": (exchange,), "offload_activations": (False, True)},
+    )
+    where, seen = asked.clusters[0], set()
+    for number, candidates in enumerate(every_candidate(asked)):
+        if number % EVERY:
+            continue
+        choice, rows = candidates.choice, candidates.rows
+        plan = plan_of_row(choice.batch.space, choice.fields(rows), rows, 0)
+        group = Group(plan=resolve(plan, asked.architecture, where).plan, columns=rows)
+        found = evaluate(asked.architecture, group, where)
+        assert (candidates.seconds <= found.seconds).all(), (choice.mode, choice.away)
+        assert (candidates.device <= found.device).all(), (choice.mode, choice.away)
+        seen |= {field for field in OFFLOADS if getattr(group.plan, field)}
+    assert seen == {*runtime_named(runtime).offloads, "offload_activations"}
 
 
 def test_a_frontier_keeps_what_nothing_beats() -> None:

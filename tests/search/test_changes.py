@@ -50,12 +50,9 @@ def test_nothing_is_promised_where_nothing_is_enough() -> None:
     assert nearest(load("llama-3.1-405b"), Plan(seq=8192), NODE) == ()
 
 
-def test_an_offload_alters_only_what_its_time_leaves_out() -> None:
-    found = {tuple(each.fields): each.alters for each in changes(LLAMA, PLAN, NODE)}
-    left_out = " ".join(
-        estimate(LLAMA, Plan(runtime="fsdp2", seq=128, offload_parameters=True), NODE).not_modelled
-    )
-    assert "copies to and from host memory" in left_out
-    assert "copies" in found["offload_parameters",]
-    assert "on the host" in found["offload_optimizer",]
-    assert found.get(("offload_activations",), "") == ""
+def test_an_offload_costs_time_and_alters_nothing_of_the_training() -> None:
+    found = {tuple(each.fields): each for each in changes(LLAMA, PLAN, NODE)}
+    for field in ("offload_parameters", "offload_optimizer"):
+        assert found[field,].alters == ""
+        assert found[field,].seconds > 0
+        assert found[field,].answer.step.breakdown["offload"] > 0

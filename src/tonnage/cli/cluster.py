@@ -10,7 +10,7 @@ from cyclopts import Group, Parameter
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
-    from tonnage.cluster import Cluster, Device, Link
+    from tonnage.cluster import Cluster, Device, Host, Link
 
 _GROUP = Group("Cluster", sort_key=2)
 
@@ -48,6 +48,12 @@ class ClusterFlags:
     ] = None
     network_latency: Annotated[
         str | None, _flag("TIME", "What one hop of it takes, such as 5us.")
+    ] = None
+    host_bandwidth: Annotated[
+        str | None, _flag("RATE", "The link to the host's memory, one way, such as 25GB/s.")
+    ] = None
+    host_memory_bandwidth: Annotated[
+        str | None, _flag("RATE", "The memory of one host, all its channels, such as 400GB/s.")
     ] = None
 
     def read(self) -> Cluster:
@@ -89,6 +95,17 @@ class ClusterFlags:
         return cluster.override(
             scale_up=self._link("scale_up", cluster.scale_up),
             network=self._link("network", cluster.network),
+            host=self._host(cluster),
+        )
+
+    def _host(self, cluster: Cluster) -> Host | None:
+        """The hosts as they were, or with what the flags say put over them."""
+        from tonnage.cluster import host_of, override_host
+
+        if self.host_bandwidth is None and self.host_memory_bandwidth is None:
+            return cluster.host
+        return override_host(
+            host_of(cluster), bandwidth=self.host_bandwidth, memory=self.host_memory_bandwidth
         )
 
     def _gpus(self) -> str:

@@ -28,6 +28,7 @@ _OUT = Group("Output", sort_key=90)
 _NO_CLUSTER = ClusterFlags()
 _NO_LIMITS = LimitFlags()
 _OBJECTIVES = ("time", "cost", "gpus", "headroom")
+_OFFERINGS = ("needed", "offered", "never")
 
 
 @with_plan_flags
@@ -59,6 +60,14 @@ def plan(
     max_nodes: Annotated[
         str | None, Parameter(group=_WANTED, metavar="N", help="Hosts that a cluster may have.")
     ] = None,
+    offload: Annotated[
+        str,
+        Parameter(
+            group=_WANTED,
+            metavar="WHEN",
+            help="Host memory: offered to every plan, only where needed to fit, or never.",
+        ),
+    ] = "needed",
     top: Annotated[
         str, Parameter(group=_WANTED, metavar="N", help="How many plans to answer with.")
     ] = "5",
@@ -89,11 +98,12 @@ def plan(
         base=base,
         choices=choices,
         limits=limits.read(),
-        objective=_objective(objective),  # type: ignore[arg-type]
+        objective=_word("objective", objective, _OBJECTIVES),  # type: ignore[arg-type]
         prices=_prices(price),
         deadline=_seconds(deadline),
         budget=_money("budget", budget),
         max_nodes=None if max_nodes is None else whole("max_nodes", max_nodes),
+        offload=_word("offload", offload, _OFFERINGS),  # type: ignore[arg-type]
         top=whole("top", top),
     )
     wanted = None if why_not is None else _wanted(why_not)
@@ -167,12 +177,11 @@ def _truth(name: str, text: str) -> bool:
     raise InputError(field=name, value=text, problem="is neither yes nor no", accepted="yes or no")
 
 
-def _objective(text: str) -> str:
+def _word(field: str, text: str, known: tuple[str, ...]) -> str:
+    """One of a few words."""
     word = text.strip().lower()
-    if word not in _OBJECTIVES:
-        raise InputError(
-            field="objective", value=text, problem="is not known", accepted=", ".join(_OBJECTIVES)
-        )
+    if word not in known:
+        raise InputError(field=field, value=text, problem="is not known", accepted=", ".join(known))
     return word
 
 

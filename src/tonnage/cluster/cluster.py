@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tonnage.cluster.device import Device
+from tonnage.cluster.host import Host
 from tonnage.cluster.link import Link
 from tonnage.errors import InputError
 
@@ -23,6 +24,7 @@ class Cluster:
         scale_up_domain: devices joined by ``scale_up``: usually those of a node.
         scale_up: the link inside a scale-up domain.
         network: the link beyond it, one device's share.
+        host: the machines that the devices are in; None: those that are usual for them.
     """
 
     device: Device
@@ -31,6 +33,7 @@ class Cluster:
     scale_up_domain: int
     scale_up: Link
     network: Link
+    host: Host | None = None
 
     def __post_init__(self) -> None:
         """Check what no link can repair: the counts."""

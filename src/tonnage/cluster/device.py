@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tonnage.cluster.host import Host
 from tonnage.cluster.link import Link
 from tonnage.dtype import DType, dtype
 from tonnage.errors import InputError
@@ -43,6 +44,8 @@ class Device:
         source: where the figures come from, unless ``sources`` says otherwise.
         sources: for single figures (by the name of the attribute), where they come from
             and how certain they are.
+        host: the machine that it is in; None: that of its generation
+            (`tonnage.cluster.catalog.hosts`).
         aliases: other names, most of them without the memory. Names that several
             devices share mean the first of them in the catalog.
         measured: constants of the time model that were measured on this device, by name
@@ -66,6 +69,7 @@ class Device:
     architecture: str = ""
     tdp_watts: int | None = None
     multiprocessors: int | None = None
+    host: Host | None = None
     aliases: tuple[str, ...] = ()
     measured: Mapping[str, float] = field(default_factory=dict, hash=False)
 

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tonnage.cluster.catalog.hosts import BY_ARCHITECTURE, ONE_CARD, host_of
 from tonnage.cluster.cluster import Cluster
 from tonnage.cluster.device import Device
 from tonnage.cluster.find import find_device, find_link
+from tonnage.cluster.host import Host
 from tonnage.cluster.link import Link
 from tonnage.cluster.measured import (
     DEVICE_CONSTANTS,
@@ -26,7 +28,7 @@ from tonnage.quantity import MIB, parse_bytes, parse_count, parse_rate, parse_se
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
-    from tonnage.cluster.schema import ClusterFile, LinkFile
+    from tonnage.cluster.schema import ClusterFile, DeviceFile, LinkFile
 
     Model = TypeVar("Model", bound=BaseModel)
 
@@ -44,7 +46,10 @@ def load_cluster_file(path: str | Path) -> Cluster:
     ``scale_up`` and ``network`` are the device's where they are not given. A link is a
     name of the catalog or a table, ``{bandwidth = "50GB/s", latency = "5us"}``, and
     ``network_bandwidth``, ``network_latency``, ``scale_up_bandwidth`` and
-    ``scale_up_latency`` change one figure of it. A ``device`` that ends in ``.toml`` is a
+    ``scale_up_latency`` change one figure of it. ``host`` is the link to the memory of the
+    host, ``host_bandwidth`` its rate, ``host_sharing`` the devices behind one such link, and
+    ``host_memory_bandwidth`` the rate of its memory, all channels together, which
+    ``host_devices`` of a node have to themselves. A ``device`` that ends in ``.toml`` is a
     device file beside this one.
 
     Raises:
@@ -62,6 +67,7 @@ def load_cluster_file(path: str | Path) -> Cluster:
         scale_up_domain=given.scale_up_domain or cluster.scale_up_domain,
         scale_up=_link(given, "scale_up", device.scale_up),
         network=_link(given, "network", device.network),
+        host=_host_of(given, host_of(cluster), bandwidth=given.host_bandwidth),
     )
 
 
@@ -89,7 +95,9 @@ def load_device_file(path: str | Path) -> Device:
     ``name``, ``memory``, ``bandwidth`` and the table ``peak`` must be there. What else a
     device has is optional: ``usable_memory`` (by default all of it), ``tdp_watts``,
     ``multiprocessors``, ``architecture``, ``vendor``, ``scale_up``, ``scale_up_domain``,
-    ``gpus_per_node`` (8), ``network``, ``context`` (500 MiB), ``source``, and ``measured``:
+    ``gpus_per_node`` (8), ``network``, ``host``, ``host_sharing``,
+    ``host_devices`` and ``host_memory_bandwidth`` (`load_cluster_file`), ``context`` (500 MiB),
+    ``source``, and ``measured``:
     constants of the time model (`tonnage.cluster.measured`), in a table of their own for
     each number format (``[measured.bf16]``) and for a link (``measured`` of its table).
 
@@ -124,6 +132,7 @@ def load_device_file(path: str | Path) -> Device:
         scale_up_domain=given.scale_up_domain or given.gpus_per_node,
         gpus_per_node=given.gpus_per_node,
         network=_link_of(given.network, field="network"),
+        host=_host_of(given, BY_ARCHITECTURE.get(given.architecture, ONE_CARD)),
         context_bytes=context,
         source=given.source or f"the device file {file.name}",
         sources={} if context is not None else {"context_bytes": "assumed: the file gives none"},
@@ -248,7 +257,7 @@ def override_link(
 
     Args:
         link: the link.
-        role: ``scale_up`` or ``network``, for errors and for the name.
+        role: ``scale_up``, ``network`` or ``host``, for errors and for the name.
         bandwidth: one device's share in one direction, such as ``50GB/s`` or ``400Gb/s``.
         latency: of one hop, such as ``5us``.
 
@@ -269,6 +278,57 @@ def override_link(
         ),
         source=f"{link.source}; changed by the person who asks",
     )
+
+
+def override_host(
+    host: Host,
+    *,
+    link: Link | None = None,
+    bandwidth: str | None = None,
+    memory: str | None = None,
+    sharing: int | None = None,
+    devices: int | None = None,
+) -> Host:
+    """A host with some of its figures as a person writes them.
+
+    Args:
+        host: the host.
+        link: another link to its devices.
+        bandwidth: of the link, one way, such as ``25GB/s``.
+        memory: between its processors and their memory, such as ``300GB/s``.
+        sharing: devices that share one link.
+        devices: that have this memory to themselves; where it is another memory and none are
+            named, all of a node.
+
+    Raises:
+        InputError: one of them is no rate, or nobody shares the link.
+    """
+    if all(given is None for given in (link, bandwidth, memory, sharing, devices)):
+        return host
+    rate = host.memory if memory is None else parse_rate(memory, field="host_memory_bandwidth")
+    return Host(
+        link=override_link(link or host.link, role="host", bandwidth=bandwidth),
+        sharing=host.sharing if sharing is None else sharing,
+        memory=rate,
+        devices=host.devices if memory is None and devices is None else devices,
+        source=f"{host.source}; changed by the person who asks",
+    )
+
+
+def _host_of(
+    given: ClusterFile | DeviceFile, usual: Host, bandwidth: str | None = None
+) -> Host | None:
+    """The host of a file; None where it says nothing of one."""
+    link = None if given.host is None else _link_of(given.host, field="host")
+    found = override_host(
+        usual,
+        link=link,
+        bandwidth=bandwidth,
+        memory=given.host_memory_bandwidth,
+        sharing=given.host_sharing,
+        devices=given.host_devices,
+    )
+    return None if found is usual else found
 
 
 def _link_of(stated: str | LinkFile, *, field: str) -> Link:

@@ -47,6 +47,11 @@ class ClusterFile(_File):
     network: Text | LinkFile | None = None
     network_bandwidth: Text | None = None
     network_latency: Text | None = None
+    host: Text | LinkFile | None = None
+    host_bandwidth: Text | None = None
+    host_memory_bandwidth: Text | None = None
+    host_sharing: Count | None = None
+    host_devices: Count | None = None
 
 
 class DeviceFile(_File):
@@ -65,6 +70,10 @@ class DeviceFile(_File):
     scale_up_domain: Count | None = None
     gpus_per_node: Count = 8
     network: Text | LinkFile = "100 GbE, an eighth"
+    host: Text | LinkFile | None = None
+    host_memory_bandwidth: Text | None = None
+    host_sharing: Count | None = None
+    host_devices: Count | None = None
     context: Text | None = None
     measured: Annotated[dict[Text, float | Measured], Field(max_length=32)] = Field(
         default_factory=dict

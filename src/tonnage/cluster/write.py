@@ -49,6 +49,12 @@ def _keys(device: Device) -> dict[str, str]:
         "network": _link(device.network),
         "source": _text(device.source[:1000]),
     }
+    if device.host is not None:
+        keys["host"] = _link(device.host.link)
+        keys["host_sharing"] = str(device.host.sharing)
+        keys["host_memory_bandwidth"] = _text(f"{round(device.host.memory)} B/s")
+        if device.host.devices is not None:
+            keys["host_devices"] = str(device.host.devices)
     for figure in ("tdp_watts", "multiprocessors"):
         value = getattr(device, figure)
         if value is not None:

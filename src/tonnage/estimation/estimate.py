@@ -19,6 +19,7 @@ from tonnage.estimation.answer import (
     StagePart,
     StepPart,
 )
+from tonnage.estimation.host_notes import NO_CAPACITY, host_notes
 from tonnage.estimation.limits import Limits
 from tonnage.estimation.run import failure_notes, run_part
 from tonnage.ledger import StageLedger, parameters, sequence_flops, stage_ledgers
@@ -301,6 +302,7 @@ def _assumptions(resolved: Resolved, cluster: Cluster, limits: Limits) -> tuple[
             "a later step: optimizer states exist (the first step has none before its end)"
         )
     notes += _schedule_notes(setting)
+    notes += host_notes(setting, cluster)
     context = setting.architecture.max_positions
     if context is not None and setting.seq > context:
         notes.append(f"seq {setting.seq} is beyond the context of {context} that the config names")
@@ -350,10 +352,8 @@ def _not_modelled(resolved: Resolved, memory: MemoryPart, *, fails: bool) -> tup
     plan = resolved.setting.plan
     if plan.schedule == "dualpipe":
         missing.append("the sum of gradients over DualPipe's two copies of the model")
-    if plan.offload_optimizer:
-        missing.append("the time of a step on the host's processor (that of its copies is counted)")
-    if plan.offload_parameters:
-        missing.append("the time of copies to and from host memory, and of a step there")
+    if plan.held_on_host:
+        missing.append(NO_CAPACITY)
     if architecture.vision is not None:
         missing.append(
             "the vision tower's FLOPs and activations: text tokens only (its weights are counted)"

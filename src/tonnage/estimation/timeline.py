@@ -150,8 +150,7 @@ def timeline(
     setting = resolved.setting
     ledgers = stage_ledgers(setting, resolved.stages)
     played = replay_run(setting, ledgers, cluster, efficiency)
-    parts = step_time(setting, ledgers, cluster, efficiency).parts
-    stepping = float(parts["optimizer"] + parts["data_parallel"])
+    stepping = float(step_time(setting, ledgers, cluster, efficiency).after)
 
     def course(ledger: StageLedger, iteration: Literal["first", "steady"]) -> TimelinePart:
         there = _at(setting, iteration)

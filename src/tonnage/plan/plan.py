@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from tonnage.runtime import OFFLOADS, CpComm
+
 Schedule: TypeAlias = Literal[
     "1f1b", "gpipe", "interleaved", "zero-bubble", "zbv", "dualpipe", "dualpipev"
 ]
@@ -27,7 +29,6 @@ RecomputeModule: TypeAlias = Literal[
 ]
 AttentionKernel: TypeAlias = Literal["flash", "eager"]
 OptimizerStep: TypeAlias = Literal["foreach", "fused"]
-CpComm: TypeAlias = Literal["p2p", "a2a", "allgather"]
 Dispatcher: TypeAlias = Literal["alltoall", "allgather", "deepep"]
 LoraTarget: TypeAlias = Literal[
     "q_proj",
@@ -215,3 +216,8 @@ class Plan:
     packing: bool = False
     document: int | None = None
     iteration: Literal["first", "steady"] = "steady"
+
+    @property
+    def held_on_host(self) -> bool:
+        """Whether anything lies in host memory."""
+        return any(getattr(self, field) for field in OFFLOADS)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from tonnage.cluster import Device, Link
+from tonnage.cluster import Device, Link, usual_host
 from tonnage.cluster.measured import Constant, known_constant
 from tonnage.quantity import format_bytes, format_rate, format_seconds
 from tonnage.report.catalog import UNLIMITED
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SHOWN = (("bf16", ("bf16", "fp16")), ("fp8", ("fp8",)), ("fp4", ("fp4",)), ("fp32", ("fp32",)))
 """Columns of the table, and the formats whose peak stands in each: the first that there is."""
 
-_NO_FIGURES = ("name", "source", "sources", "aliases", "measured")
+_NO_FIGURES = ("name", "source", "sources", "aliases", "measured", "host")
 FIGURES = tuple(field.name for field in fields(Device) if field.name not in _NO_FIGURES)
 
 
@@ -41,9 +41,22 @@ def hardware_json(device: Device) -> dict[str, object]:
         "scale_up_domain": device.scale_up_domain,
         "scale_up": link_json(device.scale_up),
         "network": link_json(device.network),
+        "host": host_json(device),
         "measured": dict(device.measured),
         "source": device.source,
         "sources": {figure: device.source_of(figure) for figure in FIGURES},
+    }
+
+
+def host_json(device: Device) -> dict[str, object]:
+    """The host of a device: the link to it, who shares it, and bytes a second of its memory."""
+    host = usual_host(device)
+    return {
+        "link": link_json(host.link),
+        "sharing": host.sharing,
+        "memory_bandwidth": host.memory,
+        "devices": host.devices or device.gpus_per_node,
+        "source": host.source,
     }
 
 
@@ -128,7 +141,9 @@ def _tera(rate: float) -> str:
 
 def _figures(device: Device) -> list[tuple[str, str, str]]:
     """The plain figures, by the words that a person would use."""
-    scale_up, network = device.scale_up, device.network
+    scale_up, network, host = device.scale_up, device.network, usual_host(device)
+    of_host = f"all its channels, for {host.devices or 'all'} devices of a node"
+    shared = "" if host.sharing == 1 else f", shared by {host.sharing}"
     return [
         ("memory", f"{device.memory_bytes / 1e9:.0f} GB", "as in its name"),
         ("usable", format_bytes(device.usable_bytes), "what the driver reports as total"),
@@ -140,6 +155,8 @@ def _figures(device: Device) -> list[tuple[str, str, str]]:
         ("domain", str(device.scale_up_domain), "devices that the scale-up link joins"),
         ("scale-up", format_rate(scale_up.bandwidth, "B/s"), _remark(scale_up)),
         ("network", format_rate(network.bandwidth, "B/s"), _remark(network)),
+        ("host", format_rate(host.link.bandwidth, "B/s"), f"{host.link.name}{shared}, one way"),
+        ("host memory", format_rate(host.memory, "B/s"), of_host),
     ]
 
 
@@ -168,4 +185,5 @@ def _remark(link: Link) -> str:
 
 def _sources(device: Device) -> list[str]:
     """Where figures come from: the common source, and those that have their own."""
-    return [device.source, *(f"{figure}: {text}" for figure, text in device.sources.items())]
+    own = (f"{figure}: {text}" for figure, text in device.sources.items())
+    return [device.source, *own, f"host: {usual_host(device).source}"]

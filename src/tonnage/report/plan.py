@@ -10,6 +10,7 @@ from tonnage.plan.words import changed_fields, flag_words, recompute_text
 from tonnage.quantity import format_percent, format_seconds
 from tonnage.report.layout import bullets, console, heading, listing, print_block
 from tonnage.report.memory import gib
+from tonnage.runtime import OFFLOADS, runtime
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
 SHOWN = (
     *("tp", "sp", "pp", "vpp", "first_stage_layers", "last_stage_layers"),
-    *("account_for_embedding", "account_for_loss", "cp", "ep", "etp", "zero", "hsdp_shard"),
+    *("account_for_embedding", "account_for_loss", "cp", "cp_comm"),
+    *("ep", "etp", "zero", "hsdp_shard"),
     *("mbs", "gbs", "seq", "recompute", "recompute_method", "recompute_num_layers"),
-    *("recompute_modules", "loss", "offload_parameters", "precision"),
+    *("recompute_modules", "loss", *OFFLOADS, "precision"),
 )
 """The fields of a plan that its launch flags name, in order."""
 
@@ -76,10 +78,12 @@ def launch_words(question: Question, plan: Plan) -> str:
     for name in ("vpp", "cp", "ep"):
         if fields[name] == 1:
             fields[name] = None
-    for name in ("account_for_embedding", "account_for_loss", "offload_parameters"):
+    for name in ("account_for_embedding", "account_for_loss", *OFFLOADS):
         fields[name] = fields[name] or None
     if plan.tp == 1:
         fields["sp"] = None
+    if plan.cp == 1 or plan.cp_comm == runtime(plan.runtime).cp_comm:
+        fields["cp_comm"] = None
     if not question.architecture.is_moe:
         fields["etp"] = None
     if plan.recompute != "full":
@@ -102,6 +106,8 @@ def _print_best(screen: Console, question: Question, answer: SearchAnswer) -> No
         f"{_many(answer.feasible)} within the limits; bounds exclude the others"
     )
     print_block(screen, Text(counts, "dim"), indent=0)
+    if question.offload == "needed" and best.plan.held_on_host:
+        print_block(screen, Text("nothing fits without the host's memory", "bold yellow"), indent=0)
     if not answer.complete:
         print_block(screen, Text("interrupted: the best so far", "bold yellow"), indent=0)
     screen.print()
@@ -199,8 +205,8 @@ def _short(question: Question, best: Estimate) -> str:
 
 
 def _recompute(plan: Plan) -> str:
-    """What a plan recomputes, as a column has room for it."""
-    return _shorter(recompute_text(plan))
+    """What a plan recomputes, as a column has room for it, and whether it uses host memory."""
+    return _shorter(recompute_text(plan)) + (" +host" if plan.held_on_host else "")
 
 
 def _shorter(text: str) -> str:

@@ -2,8 +2,11 @@
 
 from tonnage.runtime.profiles import RUNTIMES, runtime
 from tonnage.runtime.runtime import (
+    OFFLOADS,
     Axis,
+    CpComm,
     LossRule,
+    Offload,
     Runtime,
     ShardingRule,
     SplitRule,
@@ -12,9 +15,12 @@ from tonnage.runtime.runtime import (
 )
 
 __all__ = [
+    "OFFLOADS",
     "RUNTIMES",
     "Axis",
+    "CpComm",
     "LossRule",
+    "Offload",
     "Runtime",
     "ShardingRule",
     "SplitRule",

@@ -12,7 +12,7 @@ import functools
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from tonnage.errors import InputError
 
@@ -41,6 +41,11 @@ ShardingRule: TypeAlias = Literal[
     "distributed-optimizer", "fully-sharded", "flat-units", "partitioned"
 ]
 
+CpComm: TypeAlias = Literal["p2p", "a2a", "allgather"]
+Offload: TypeAlias = Literal["offload_parameters", "offload_optimizer", "offload_activations"]
+OFFLOADS: Final[tuple[Offload, ...]] = typing.get_args(Offload)
+"""The fields of a plan that say what lies in host memory."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
@@ -58,6 +63,10 @@ class Runtime:
         quantized_bases: whether it can put adapters on a base in 4 or 8 bits.
         fused_loss: the fused way to the same loss that it offers beside its own
             (``--cross-entropy-loss-fusion``, Liger); None: none.
+        offloads: what it can hold in host memory, by the field of a plan, as far as that is
+            modelled; a search offers these.
+        exchanges: how its context-parallel ranks can share keys and values; empty: in the one
+            way of ``cp_comm``.
         trains_predictors: whether it has multi-token prediction (`Plan.mtp`).
         measured: whether its memory is held to measurements; else a range is given.
         norm: ``fused`` norms save their input and statistics; ``eager`` ones (a norm written
@@ -129,6 +138,8 @@ class Runtime:
         gradient_buffer: gradients are ``persistent`` (one buffer, always there) or appear
             ``in-backward`` and go after the step.
         step_copies: copies of the gathered weights at the end of a ZeRO-1 step.
+        optimizer_swap: states that lie in host memory come to the device for the step and go back
+            (MindSpeed's swap-optimizer); else the host's processors step them there.
         step_lists: lists of temporaries that a foreach step makes at once: the square roots, and
             in torch 2.0 also their sum with epsilon.
         optimizer_step: ``foreach`` makes a temporary as large as the parameters it updates,
@@ -187,6 +198,8 @@ class Runtime:
     schedules: tuple[str, ...] = ("1f1b",)
     quantized_bases: bool = False
     fused_loss: LossRule | None = None
+    offloads: tuple[Offload, ...] = ()
+    exchanges: tuple[CpComm, ...] = ()
     trains_predictors: bool = False
     measured: bool = True
     norm: Literal["fused", "eager"] = "fused"
@@ -201,7 +214,7 @@ class Runtime:
     softmax: Literal["compute", "fp32"] = "compute"
     attention_layout: Literal["bshd", "sbhd"] = "bshd"
     attention_statistics: int = 1
-    cp_comm: Literal["p2p", "a2a", "allgather"] = "p2p"
+    cp_comm: CpComm = "p2p"
     ring_keys: Literal["own", "joined"] = "own"
     autocast: bool = False
     repeat_kv: bool = False
@@ -233,6 +246,7 @@ class Runtime:
     gradient_buffer: Literal["persistent", "in-backward"] = "in-backward"
     step_copies: int = 0
     optimizer_step: Literal["foreach", "fused"] = "foreach"
+    optimizer_swap: bool = False
     step_lists: int = 1
     regathers: bool = True
     gather_buffers: int = 0
@@ -266,6 +280,7 @@ _FACTS = frozenset(
     {
         *("name", "summary", "axes", "zero_stages", "zero", "precision", "source"),
         *("quantized_bases", "schedules", "fused_loss", "trains_predictors", "measured"),
+        *("offloads", "exchanges"),
     }
 )
 """What a stack is, or what a plan has a field of its own for."""

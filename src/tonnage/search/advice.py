@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from tonnage.arch import Architecture
-from tonnage.cluster import Cluster
+from tonnage.cluster import Cluster, host_of
 from tonnage.estimation import Estimate, Limits
 from tonnage.mesh import axes, axis_link
 from tonnage.plan import Plan
@@ -181,6 +181,17 @@ def _host(plan: Plan, cluster: Cluster) -> Iterator[Move]:
     yield {"mbs": plan.mbs * 2}, ""
 
 
+def _offload(plan: Plan, cluster: Cluster) -> Iterator[Move]:
+    """Less on the host, or a larger batch over each copy."""
+    del cluster
+    for field in ("offload_parameters", "offload_activations"):
+        if getattr(plan, field):
+            yield {field: False}, ""
+    if plan.offload_optimizer:
+        yield {"offload_optimizer": 0.0}, ""
+    yield {"mbs": plan.mbs * 2}, ""
+
+
 def _halved(plan: Plan, axis: str) -> Iterator[Move]:
     degree = getattr(plan, axis) or 1
     if degree % 2 == 0:
@@ -198,6 +209,7 @@ _RULES: Final = {
     "data_parallel": _data,
     "optimizer": _optimizer,
     "host": _host,
+    "offload": _offload,
 }
 """What to try for each part of a step (`tonnage.timing.step.PARTS`)."""
 
@@ -220,6 +232,8 @@ def _why(part: str, plan: Plan, cluster: Cluster) -> str:
         "pipeline_bubble": f"pp {plan.pp} with vpp {plan.vpp} and {plan.grad_acc} micro-batches",
         "optimizer": f"zero {plan.zero}, over {plan.grad_acc} micro-batches a step",
         "host": "the host issues a layer's work more slowly than the device does it",
+        "offload": f"{cluster.gpus_per_node} devices of a host share its memory, and "
+        f"{host_of(cluster).link.name} leads there",
     }
     return clauses[part]
 

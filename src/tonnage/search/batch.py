@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tonnage.search.away import Away
 from tonnage.search.count import plans_of
 from tonnage.search.layouts import Deck
 from tonnage.search.legality import Columns
@@ -26,6 +28,7 @@ class Batch:
     Attributes:
         space: the space that they are of.
         sp: whether sequence parallelism is on.
+        exchange: how context-parallel ranks share keys and values.
         pp: pipeline stages.
         decks: the layouts of so many stages.
         rows: degrees, batch and accumulation.
@@ -36,6 +39,7 @@ class Batch:
 
     space: Space
     sp: bool
+    exchange: str
     pp: int
     decks: tuple[Deck, ...]
     rows: Columns
@@ -46,7 +50,7 @@ class Batch:
     @property
     def fields(self) -> dict[str, Any]:
         """Fields of a plan that is legal with any of the rows."""
-        return _fields(self.space, self.sp, self.decks)
+        return _fields(self.space, self.sp, self.exchange, self.decks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,23 +77,24 @@ def batches(space: Space, most: float = np.inf) -> list[Batch]:
             out.
     """
     found = []
-    for sp in space.sequence_parallel():
+    for exchange, sp in itertools.product(space.exchanges, space.sequence_parallel()):
         parts: list[_Part] = []
         for pp in space.pipelines:
             decks = space.decks(pp)
-            rows = _rows(space, pp, sp, decks) if decks else {}
+            rows = _rows(space, pp, sp, exchange, decks) if decks else {}
             if decks and len(rows["tp"]):
                 size = plans_of(space, pp, decks, rows)
-                least = _least_bytes(space, sp, pp, decks, rows)
+                least = _least_bytes(space, _fields(space, sp, exchange, decks), pp, rows)
                 kept = least <= most
                 rows = {name: column[kept] for name, column in rows.items()}
                 part = _Part(pp=pp, decks=decks, rows=rows, least=least[kept], size=size)
                 parts.append(part)
-        floors = _floors(space, sp, parts)
+        floors = _floors(space, sp, exchange, parts)
         found += [
             Batch(
                 space=space,
                 sp=sp,
+                exchange=exchange,
                 pp=part.pp,
                 decks=part.decks,
                 rows=part.rows,
@@ -113,7 +118,7 @@ class _Part:
     size: int
 
 
-def _least_bytes(space: Space, sp: bool, pp: int, decks: Sequence[Deck], rows: Columns) -> Floats:
+def _least_bytes(space: Space, shared: dict[str, Any], pp: int, rows: Columns) -> Floats:
     """The states of each row, spread evenly over the stages: the fullest holds no less.
 
     How many replicas there are follows from the stages and tp, so that few rows differ.
@@ -122,16 +127,13 @@ def _least_bytes(space: Space, sp: bool, pp: int, decks: Sequence[Deck], rows: C
     _, first, place = np.unique(coded, axis=0, return_index=True, return_inverse=True)
     once = {name: column[first] for name, column in rows.items()}
     once["shard"] = once["dp"] * once["cp"]
-    fields = {
-        **_fields(space, sp, decks),
-        "zero": max(space.zero_stages),
-        "offload_parameters": max(space.offloads),
-    }
+    zero = max(space.zero_stages)
+    fields = {**shared, "zero": zero, **space.aways(zero)[0].fields}
     states = Parts.of(space, fields, once, kept=False).held()
     counts = np.array(list(space.question.architecture.kinds().values()), dtype=float)
-    first, last = states.ends
-    resting = counts @ states.resting + first[0] + last[0]
-    stepping = counts @ states.stepping + first[2] + last[2]
+    embedding, head = states.ends
+    resting = counts @ states.resting + embedding[0] + head[0]
+    stepping = counts @ states.stepping + embedding[2] + head[2]
     least: Floats = (np.maximum(resting, stepping) / pp)[place.ravel()]
     return least
 
@@ -148,17 +150,17 @@ def material(batch: Batch, chosen: Index, modes: Sequence[Mode]) -> Material:
     )
 
 
-def states_of(batch: Batch, rows: Columns, zero: int, *, hsdp: bool, offload: bool) -> Held:
+def states_of(batch: Batch, rows: Columns, zero: int, *, hsdp: bool, away: Away) -> Held:
     """Bytes of the parts' states, for rows with what they are sharded over."""
-    fields = {**batch.fields, "zero": zero, "offload_parameters": offload}
+    fields = {**batch.fields, "zero": zero, **away.fields}
     if hsdp:
         fields["hsdp_shard"] = int(rows["shard"][0])
     return Parts.of(batch.space, fields, rows).held()
 
 
-def _rows(space: Space, pp: int, sp: bool, decks: Sequence[Deck]) -> Columns:
+def _rows(space: Space, pp: int, sp: bool, exchange: str, decks: Sequence[Deck]) -> Columns:
     """Legal rows; where every layout interleaves, only whole rounds of micro-batches."""
-    rows = space.rows(pp, sp=sp)
+    rows = space.rows(pp, sp=sp, exchange=exchange)
     if any(deck.vpp == 1 for deck in decks):
         return rows
     rounds = rows["grad_acc"] % pp == 0
@@ -177,17 +179,18 @@ def _kinds(
     return list(found.values())
 
 
-def _fields(space: Space, sp: bool, decks: Sequence[Deck]) -> dict[str, Any]:
+def _fields(space: Space, sp: bool, exchange: str, decks: Sequence[Deck]) -> dict[str, Any]:
     deck = next((deck for deck in decks if deck.vpp == 1), decks[0])
     return {
         **deck.plan_fields(0),
         "sp": sp,
+        "cp_comm": exchange,
         "zero": space.zero_stages[0],
         "loss": space.losses[0],
     }
 
 
-def _floors(space: Space, sp: bool, parts: Sequence[_Part]) -> list[Floats]:
+def _floors(space: Space, sp: bool, exchange: str, parts: Sequence[_Part]) -> list[Floats]:
     """A floor for each row of each number of stages.
 
     A layer's seconds depend on few of the degrees: each combination is weighed once.
@@ -201,7 +204,7 @@ def _floors(space: Space, sp: bool, parts: Sequence[_Part]) -> list[Floats]:
     once = {name: column[first] for name, column in every.items()}
     once["shard"] = once["dp"] * once["cp"]
     decks = parts[int(np.searchsorted(ends, first[0], "right"))].decks
-    kinds = _kinds(space, _fields(space, sp, decks), once, kept=False)
+    kinds = _kinds(space, _fields(space, sp, exchange, decks), once, kept=False)
     found = least([parts.work((NONE,)) for parts in kinds])
     counts = np.array(list(space.question.architecture.kinds().values()), dtype=float)
     outer = found.embedding + np.minimum.reduce(list(found.head.values()))

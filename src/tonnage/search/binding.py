@@ -45,12 +45,14 @@ def bindings(best: Estimate, beside: Sequence[Neighbour] = ()) -> tuple[Binding,
 def _memory(best: Estimate, beside: Sequence[Neighbour]) -> Binding:
     full = best.memory.peak_bytes.device / best.memory.capacity_bytes
     again = best.step.breakdown["recompute"] / best.step.seconds
+    away = best.step.breakdown["offload"] / best.step.seconds
     lost, larger = _too_large(best, beside)
     return Binding(
         name="memory",
-        share=max(again, lost),
+        share=max(again + away, lost),
         remark=f"{format_percent(full)} of the device is full"
         + (f"; {format_percent(again)} of the step recomputes" if again else "")
+        + (f"; {format_percent(away)} waits for the host's memory" if away else "")
         + (f"; {larger} would save {format_percent(lost)}, and does not fit" if lost else ""),
     )
 

@@ -1,8 +1,8 @@
 """Floors of seconds and bytes: what a plan cannot be below, without weighing it.
 
 Both are sums over the parts of a stage (`tonnage.search.pieces`), for the stages that can be
-the slowest or the fullest. Bytes leave out what lives only while a layer runs. Neither is ever above what
-`tonnage.search.evaluate` finds.
+the slowest or the fullest. Bytes leave out what lives only while a layer runs. Neither is ever
+above what `tonnage.search.evaluate` finds.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from tonnage.algebra import total
 from tonnage.ledger.operation import Phase
 from tonnage.memory.buffers import entries_of_step
+from tonnage.memory.host import IN_FLIGHT
 from tonnage.memory.schedule import live_per_chunk
 from tonnage.plan import Plan
 from tonnage.search.layouts import Deck, Ints
 from tonnage.search.legality import Columns
-from tonnage.search.modes import Mode
+from tonnage.search.modes import AWAY, Mode
 from tonnage.search.pieces import Floats, Held, Room, Work
 from tonnage.timing.replicas import PHASES
 
@@ -138,7 +139,10 @@ class Bounds:
             window = found.passes[phase][shard, None] * self._window(pairs, phase, mode)
             # A column of each stage's, which `left_over` takes as it takes plans.
             shown += found.shown(phase, busy, window)
-        exactly: Floats = (stepped.max(axis=1) + shown.max(axis=1)) * (1 - 1e-9)
+        step = stepped.max(axis=1)
+        if found.host is not None:
+            step = np.maximum(step, found.host[shard])
+        exactly: Floats = (step + shown.max(axis=1)) * (1 - 1e-9)
         return exactly
 
     def _window(self, pairs: Pairs, phase: Phase, mode: Mode) -> Floats:
@@ -207,14 +211,28 @@ class Bounds:
             room: bytes of the parts' activations, by row.
         """
         alive, rebuilt = self._activations(pairs, mode, room)
+        if mode.get(AWAY):
+            alive = np.minimum(alive, self._on_device(pairs, mode, room)[:, None])
         if room.buffered:
             for position, entries in enumerate(self._received):
                 alive[:, position] += entries[pairs.row] * room.entry[pairs.row]
         alive[:, 0] += self._live[0][0][pairs.row] * room.saved[0][pairs.row]
         last = alive[:, -1] + room.saved[1][pairs.row] + room.logits[loss][pairs.row]
-        moment = alive + rebuilt
+        # Activations on the host are no longer there once a layer is run again.
+        moment = np.maximum(alive, rebuilt) if mode.get(AWAY) else alive + rebuilt
         moment[:, -1] = np.maximum(moment[:, -1], last)
         return moment
+
+    def _on_device(self, pairs: Pairs, mode: Mode, room: Room) -> Floats:
+        """What the layers keep on the device at most where the rest lies on the host, by pair.
+
+        No less than of the smallest layers (`tonnage.memory.host.device_limit`).
+        """
+        if mode["recompute"] == "full":
+            return IN_FLIGHT * room.entry[pairs.row]
+        kept = room.kept[mode.get("recompute_modules", ())][:, pairs.row]
+        least: Floats = IN_FLIGHT * kept.min(axis=0)
+        return least
 
     def _activations(self, pairs: Pairs, mode: Mode, room: Room) -> tuple[Floats, Floats]:
         """What live micro-batches keep, and what recomputation brings back beside it."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tonnage.search.away import Away
 from tonnage.search.batch import Batch, Index, Material
 from tonnage.search.bounds import Pairs
 from tonnage.search.layouts import Deck
@@ -31,7 +32,7 @@ class Choice:
         zero: ZeRO stage.
         hsdp: whether parameters are sharded over a part of the replicas.
         loss: how the cross-entropy is computed.
-        offload: whether parameters lie in host memory.
+        away: what of the states lies in host memory.
     """
 
     batch: Batch
@@ -41,7 +42,7 @@ class Choice:
     zero: int
     hsdp: bool
     loss: str
-    offload: bool
+    away: Away
 
     def fields(self, rows: Columns) -> dict[str, Any]:
         """The fields of a plan that it decides."""
@@ -49,10 +50,11 @@ class Choice:
             **self.deck.plan_fields(self.layout),
             **self.mode,
             "sp": self.batch.sp,
+            "cp_comm": self.batch.exchange,
             "zero": self.zero,
             "hsdp_shard": int(rows["shard"][0]) if self.hsdp else None,
             "loss": self.loss,
-            "offload_parameters": self.offload,
+            **self.away.fields,
         }
 
 
@@ -71,7 +73,7 @@ class States:
     """States of some rows under one ZeRO stage, with all that they can be sharded over."""
 
     zero: int
-    offload: bool
+    away: Away
     hsdp: bool
     rows: Columns
     base: Index
@@ -95,9 +97,7 @@ class States:
             mine = pairs.layout == layout
             shard = pairs.shard[mine]
             yield Candidates(
-                choice=choice(
-                    layout=int(layout), zero=self.zero, hsdp=self.hsdp, offload=self.offload
-                ),
+                choice=choice(layout=int(layout), zero=self.zero, hsdp=self.hsdp, away=self.away),
                 rows={name: column[shard] for name, column in self.rows.items()},
                 seconds=seconds[mine],
                 device=device[mine],

@@ -12,6 +12,7 @@ from tonnage.cluster import Cluster
 from tonnage.errors import InputError
 from tonnage.estimation import Estimate, Limits, estimate
 from tonnage.plan import Plan
+from tonnage.runtime import OFFLOADS
 
 MOST: Final = 6
 """Changes that are named at most."""
@@ -22,12 +23,6 @@ LEANER_LOSSES: Final = ("in-place", "linear", "chunked")
 
 TRIFLE: Final = 0.005
 """Of the peak: what saves less is no help."""
-
-UNTIMED: Final = {
-    "offload_parameters": "the time of its copies is not counted",
-    "offload_optimizer": "the time of its step on the host is not counted",
-}
-"""What the step of a change leaves out, by field."""
 
 PARTS: Final = (0.25, 0.5, 0.75)
 """Shares of a stage's layers that are recomputed, short of all."""
@@ -125,10 +120,10 @@ def nearest(
     enough = [change for change in _saving(single, before) if change.answer.fits]
     if enough:
         return tuple(enough[:MOST])
-    for group in (
-        [change for change in single if not change.alters],
-        [change for change in single if change.alters in ("", *UNTIMED.values())],
-    ):
+    same = [change for change in single if not change.alters]
+    # Host memory is joined with other changes only where those are not enough.
+    here = [change for change in same if not set(OFFLOADS) & change.fields.keys()]
+    for group in (here, same):
         joined = _together(architecture, before, cluster, limits, group)
         if joined is not None:
             return (joined,)
@@ -231,9 +226,9 @@ def _moves(plan: Plan, layers: int) -> Iterator[tuple[dict[str, Any], str]]:
     if plan.optimizer_step == "foreach":
         yield {"optimizer_step": "fused"}, ""
     if not plan.offload_parameters:
-        yield {"offload_parameters": True}, UNTIMED["offload_parameters"]
+        yield {"offload_parameters": True}, ""
     if not plan.offload_optimizer:
-        yield {"offload_optimizer": 1.0}, UNTIMED["offload_optimizer"]
+        yield {"offload_optimizer": 1.0}, ""
     if not plan.offload_activations:
         yield {"offload_activations": True}, ""
     if plan.optimizer.startswith("adam") and "8bit" not in plan.optimizer:

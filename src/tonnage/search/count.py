@@ -35,8 +35,9 @@ def _ways(space: Space, rows: Columns) -> np.ndarray[tuple[int], np.dtype[np.int
     for size in np.unique(replicas):
         shards[replicas == size] = _shards(space, int(size))
     plain = int(space.question.allows("hsdp_shard", None))
-    sharded = sum(stage > 0 for stage in space.zero_stages)
-    return (plain * len(space.zero_stages) + sharded * shards) * len(space.offloads)
+    held = {stage: len(space.aways(stage)) for stage in space.zero_stages}
+    sharded = sum(ways for stage, ways in held.items() if stage > 0)
+    return plain * sum(held.values()) + sharded * shards
 
 
 def _shards(space: Space, replicas: int) -> int:

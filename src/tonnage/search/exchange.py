@@ -19,7 +19,7 @@ from tonnage.ledger import StageLedger
 from tonnage.ledger.operation import Phase
 from tonnage.plan import Setting
 from tonnage.timing.kernel import Rates
-from tonnage.timing.replicas import PHASES, exchange_seconds, left_over, optimizer_seconds
+from tonnage.timing.replicas import PHASES, exchange_seconds, hides, left_over, optimizer_seconds
 from tonnage.timing.traffic import data_parallel_traffic
 
 Floats = NDArray[np.float64]
@@ -50,16 +50,20 @@ class Exchange:
         layers: each kind of layer, ``[kind, shard]``.
         ends: seconds of the optimizer's step for the embedding, and for the head, by shard.
         passes: in how many micro-batches of a step traffic of each phase goes, by shard.
+        host: the least that the optimizer's step takes where states lie in host memory, by
+            shard; None where they do not.
     """
 
     setting: Setting
     layers: Beside
     ends: tuple[Floats, Floats]
     passes: Mapping[Phase, Floats]
+    host: Floats | None
 
     def shown(self, phase: Phase, busy: Floats, window: Floats) -> Floats:
         """What shows of so much traffic beside so much compute."""
-        shown: Floats = left_over(self.setting, phase, busy, window)
+        behind = window if hides(self.setting, phase) else np.zeros_like(window)
+        shown: Floats = left_over(self.setting, busy, behind)
         return shown
 
 

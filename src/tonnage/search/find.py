@@ -12,6 +12,7 @@ import numpy as np
 from tonnage.errors import InputError
 from tonnage.estimation import Estimate, estimate
 from tonnage.plan import Plan
+from tonnage.runtime import runtime
 from tonnage.search.answer import Mark, Neighbour, Point, Proposal, SearchAnswer
 from tonnage.search.binding import bindings
 from tonnage.search.evaluate import plan_of
@@ -51,7 +52,26 @@ def find_plans(question: Question, note: Note = lambda _: None) -> SearchAnswer:
     except KeyboardInterrupt:
         complete = False
     _refuse_empty(question, hunts, complete=complete)
-    return _answer(question, ranking, hunts, complete=complete, begun=begun)
+    answer = _answer(question, ranking, hunts, complete=complete, begun=begun)
+    return _with_host_memory(question, answer, note) or answer
+
+
+def _with_host_memory(question: Question, answer: SearchAnswer, note: Note) -> SearchAnswer | None:
+    """Where nothing meets the limits, the plans that do so with the host's memory, if any do."""
+    if answer.plans or not answer.complete or not could_help(question):
+        return None
+    found = find_plans(dataclasses.replace(question, offload="offered"), note)
+    if not found.plans:
+        return None
+    return dataclasses.replace(found, seconds=answer.seconds + found.seconds)
+
+
+def could_help(question: Question) -> bool:
+    """Whether something can be held in host memory that has not been offered."""
+    offloads = set(runtime(question.base.runtime).offloads)
+    return (
+        question.offload == "needed" and question.fitting and not offloads <= set(question.choices)
+    )
 
 
 def _noted(note: Note, place: int, clusters: int, share: float) -> None:
@@ -140,7 +160,9 @@ def _cost(question: Question, cluster: int, answer: Estimate) -> float | None:
 
 def _nearest(question: Question) -> Proposal | None:
     """The plan that needs least memory, whether it fits or not."""
+    offload = "offered" if question.offload == "needed" else question.offload
     loose = dataclasses.replace(question, objective="headroom", top=1, fitting=False)
+    loose = dataclasses.replace(loose, offload=offload)
     found = find_plans(dataclasses.replace(loose, deadline=None, budget=None))
     return found.plans[0] if found.plans else None
 

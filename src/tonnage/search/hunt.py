@@ -8,6 +8,7 @@ only where its floors show that it cannot be among the best of its structure, no
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from tonnage.search.candidates import Candidates, Choice, Look, States, parts_of
 from tonnage.search.evaluate import evaluate
 from tonnage.search.group import Group
 from tonnage.search.layouts import kind_prefix
-from tonnage.search.legality import Columns
+from tonnage.search.legality import Columns, exchanged
 from tonnage.search.modes import NONE, Mode, modes
 from tonnage.search.pieces import Floats, plan_of_row
 from tonnage.search.rank import Found, Frontier, Ranking, Structure
@@ -96,6 +97,7 @@ class Hunt:
             found.sort(key=lambda batch: float(batch.floor.min()))
             self._rough(found)
             self._sweep(found)
+            self._exchange()
 
     def _rough(self, found: Sequence[Batch]) -> None:
         """Weigh plans whose layouts have a name and whose modes no depth, the fastest rows first.
@@ -134,6 +136,18 @@ class Hunt:
             mine = rows[self._in_reach(batch, rows)]
             for look in self._looks(batch, mine, quick=False):
                 self._weigh(list(self._of_deck(look)))
+
+    def _exchange(self) -> None:
+        """Weigh the best plans with the other ways to share keys and values, too."""
+        for _, found in self.ranking.top():
+            if found.cluster != self.cluster:
+                continue
+            group, row = self.groups[found.group], slice(found.row, found.row + 1)
+            columns = {name: column[row] for name, column in group.columns.items()}
+            for exchange in self.space.other_exchanges if columns["cp"][0] > 1 else ():
+                if exchanged(columns, exchange, self.space.question.architecture).all():
+                    plan = dataclasses.replace(group.plan, cp_comm=exchange)  # type: ignore[arg-type]
+                    self._rank_all(Group(plan=plan, columns=columns))
 
     def _prepare(self, parts: Sequence[tuple[Batch, Index]]) -> None:
         """Have the parts of some rows weighed all at once, and not batch by batch."""
@@ -190,23 +204,21 @@ class Hunt:
                 yield Look(batch=batch, deck=part, stuff=stuff, states=states, modes=offered)
 
     def _states(self, batch: Batch, rows: Columns) -> list[States]:
-        """The states of some rows by ZeRO stage, shard and offload; the smallest first."""
+        """The states of some rows by ZeRO stage, shard and place; the smallest first."""
         found = []
-        for offload in sorted(self.space.offloads, reverse=True):
-            for zero in sorted(self.space.zero_stages, reverse=True):
+        for zero in sorted(self.space.zero_stages, reverse=True):
+            for away in self.space.aways(zero):
                 kinds = [
                     (
                         hsdp,
                         columns,
                         index,
-                        states_of(batch, columns, zero, hsdp=hsdp, offload=offload),
+                        states_of(batch, columns, zero, hsdp=hsdp, away=away),
                     )
                     for hsdp, columns, index in self.space.shards(rows, zero)
                 ]
                 found += [
-                    States(
-                        zero=zero, offload=offload, hsdp=hsdp, rows=columns, base=index, held=held
-                    )
+                    States(zero=zero, away=away, hsdp=hsdp, rows=columns, base=index, held=held)
                     for hsdp, columns, index, held in kinds
                 ]
         return found
@@ -250,20 +262,21 @@ class Hunt:
             resting, stepping = bounds.states(chosen, states.held)
             tensors = np.maximum(resting + active[origin], stepping).max(axis=1)
             device = tensors * self._share + look.stuff.room.outside[chosen.row]
-            kept = self._adds(seconds[origin], device, limits[chosen.row])
+            within, step = limits[chosen.row], seconds[origin]
+            kept = self._adds(step, device, within)
             if not number:
                 # The first are the smallest: the others hold no less.
                 among = np.unique(origin[kept])
             if not kept.any():
                 continue
             chosen, device = chosen.where(kept), device[kept]
-            least = seconds[origin][kept] + bounds.exchange(chosen, mode, states.held)
-            kept = self._adds(least, device, limits[chosen.row])
+            step = step[kept] + bounds.exchange(chosen, mode, states.held)
+            kept = self._adds(step, device, within[kept])
             if kept.any():
                 choice = functools.partial(
                     Choice, batch=look.batch, deck=look.deck, mode=mode, loss=loss
                 )
-                yield from states.split(choice, chosen.where(kept), least[kept], device[kept])
+                yield from states.split(choice, chosen.where(kept), step[kept], device[kept])
 
     def _fast(self, seconds: Floats, limits: Floats) -> NDArray[np.bool_]:
         """Whether plans of these seconds could be wanted."""
@@ -292,11 +305,15 @@ class Hunt:
         return float((group.device if self._headroom else group.seconds).min())
 
     def _take(self, choice: Choice, rows: Columns) -> None:
-        """Weigh a group, and rank the plans that meet every limit."""
+        """Weigh some rows of a choice."""
         question = self.space.question
         plan = plan_of_row(self.space, choice.fields(rows), rows, 0)
         whole = resolve(plan, question.architecture, self.space.cluster).plan
-        group = Group(plan=whole, columns=rows)
+        self._rank_all(Group(plan=whole, columns=rows))
+
+    def _rank_all(self, group: Group) -> None:
+        """Weigh the plans of a group, and rank those that meet every limit."""
+        question = self.space.question
         weighed = evaluate(question.architecture, group, self.space.cluster, question.limits)
         good = (weighed.device <= self._most) & (weighed.seconds <= self.longest)
         number = len(self.groups)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
 from tonnage.plan import Plan
+from tonnage.plan.check_layer import TP_SPLITS
 
 Columns = dict[str, NDArray[np.int64]]
 
@@ -35,4 +37,21 @@ def joint(
         legal &= rows["grad_acc"] % pp == 0
     if plan.optimizer_in_backward:
         legal &= rows["grad_acc"] == 1
+    return legal
+
+
+def exchanged(rows: Columns, exchange: str, architecture: Architecture) -> NDArray[np.bool_]:
+    """Which rows can share keys and values in one way: heads that are exchanged stay whole.
+
+    Args:
+        rows: tp and cp.
+        exchange: as `tonnage.plan.Plan.cp_comm`.
+        architecture: for the heads.
+    """
+    legal = np.ones(len(rows["tp"]), dtype=bool)
+    if exchange != "a2a":
+        return legal
+    for layer in architecture.kinds():
+        for field, _ in TP_SPLITS.get(type(layer.mixer), ()):
+            legal &= (getattr(layer.mixer, field) // rows["tp"]) % rows["cp"] == 0
     return legal

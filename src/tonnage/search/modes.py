@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from tonnage.arch import MLP, Architecture
 from tonnage.search.question import Question
 
 Mode: TypeAlias = dict[str, Any]
 """The fields of a plan that say what is recomputed."""
+
+AWAY: Final = "offload_activations"
+"""The field of a plan that says whether activations lie in host memory."""
 
 NONE: Mode = {"recompute": "none"}
 
@@ -18,9 +21,12 @@ def modes(question: Question, longest: int) -> tuple[Mode, ...]:
     """Every mode of recomputation where the longest chunk of a stage has so many layers.
 
     Nothing; each set of `selections`; all layers in groups of 1 and more (``uniform``); the
-    first 1 and more of each chunk (``block``; all of them is ``uniform`` again).
+    first 1 and more of each chunk (``block``; all of them is ``uniform`` again). Each with what
+    is kept on the device, and where that is offered in host memory.
     """
-    return tuple(mode for mode in _offered(question, longest) if _allowed(question, mode))
+    found = tuple(mode for mode in _offered(question, longest) if _allowed(question, mode))
+    places = question.kept_away(AWAY)
+    return tuple({**mode, **({AWAY: True} if away else {})} for mode in found for away in places)
 
 
 def selections(architecture: Architecture) -> tuple[tuple[str, ...], ...]:

@@ -141,6 +141,15 @@ def _softer(space: Space, plan: Plan) -> Iterator[tuple[str, str, str, list[Fiel
     for loss in space.losses:
         if loss != plan.loss:
             yield "loss", str(plan.loss), loss, [{"loss": loss}]
+    for exchange in space.runtime.exchanges if plan.cp > 1 else ():
+        if exchange != plan.cp_comm:
+            yield "cp_comm", str(plan.cp_comm), exchange, [{"cp_comm": exchange}]
+    for field in space.runtime.offloads if space.question.offload != "never" else ():
+        now = getattr(plan, field)
+        other = type(now)(not now)
+        name = field.removeprefix("offload_")
+        words = (name, "none") if now else ("none", name)
+        yield "offload", *words, [{field: other}]
 
 
 def _along(plan: Plan, knob: str, value: int) -> Fields:

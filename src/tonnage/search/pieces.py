@@ -34,10 +34,11 @@ from tonnage.search.modes import NONE, Mode
 from tonnage.search.slices import table_of
 from tonnage.search.space import Space
 from tonnage.search.table import DECIDING, View
+from tonnage.timing.host_memory import exposed_step
 from tonnage.timing.kernel import Rates, rates
 from tonnage.timing.loss import loss_seconds
 from tonnage.timing.passes import one_pass
-from tonnage.timing.replicas import PHASES
+from tonnage.timing.replicas import PHASES, optimizer_seconds
 from tonnage.timing.stage import LayerTime, layer_times, stage_time
 
 Floats = NDArray[np.float64]
@@ -204,9 +205,7 @@ class Parts:
             window=self._window(ledger, times, rate),
         )
 
-    def _window(
-        self, ledger: StageLedger, times: Mapping[Layer, LayerTime], rate: Rates
-    ) -> Window:
+    def _window(self, ledger: StageLedger, times: Mapping[Layer, LayerTime], rate: Rates) -> Window:
         """The compute of each part alone, as a stage of its own has it."""
 
         def compute(unit: StageLedger) -> dict[Phase, Floats]:
@@ -281,7 +280,20 @@ class Parts:
             layers=stacked(found[:-2]),
             ends=(found[-2].stepped, found[-1].stepped),
             passes=passes(setting, units[0], self.rows),
+            host=self._stepping(ledger) if setting.plan.held_on_host else None,
         )
+
+    def _stepping(self, ledger: StageLedger) -> Floats:
+        """Seconds of the optimizer's step, on device and host: the slowest stage's, at the least.
+
+        What the mean of them takes; each stage rounds up by itself.
+        """
+        setting, cluster = self.setting, self.space.cluster
+        rate = rates(setting, cluster.device, self.space.question.limits.efficiency)
+        device = optimizer_seconds(setting, ledger, rate)
+        away = exposed_step(setting, ledger, cluster, device)
+        mean: Floats = self._column((device + away) / setting.plan.pp) * (1 - 1e-6)
+        return mean
 
     def _states(self, ledger: StageLedger) -> tuple[Floats, Floats, Floats]:
         """What stays of a part while layers run, and all that a step of the optimizer reads.

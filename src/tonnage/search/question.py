@@ -14,8 +14,11 @@ from tonnage.estimation import Limits
 from tonnage.plan import Plan
 from tonnage.plan.resolve import default_seq
 from tonnage.plan.values import check_values
+from tonnage.runtime import Offload, runtime
 
 Objective: TypeAlias = Literal["time", "cost", "gpus", "headroom"]
+
+Offering: TypeAlias = Literal["needed", "offered", "never"]
 
 KNOBS: Final = (
     *("tp", "sp", "pp", "vpp", "cp", "ep", "etp", "dp"),
@@ -23,7 +26,7 @@ KNOBS: Final = (
     *("account_for_embedding", "account_for_loss"),
     *("zero", "hsdp_shard", "mbs", "grad_acc"),
     *("recompute", "recompute_method", "recompute_num_layers", "recompute_modules"),
-    *("loss", "offload_parameters"),
+    *("loss", "cp_comm", "offload_parameters", "offload_optimizer", "offload_activations"),
 )
 """The fields of a plan that a search chooses where they are not given."""
 
@@ -54,6 +57,9 @@ class Question:
         budget: money that the whole run may cost.
         max_nodes: hosts that a cluster may have.
         fitting: whether plans must fit into memory.
+        offload: whether what the runtime can hold in host memory is ``offered`` to every plan,
+            only where it is ``needed`` since nothing fits without, or ``never``. A field that
+            ``choices`` names is kept to its values all the same.
         top: how many plans to answer with.
         span: how far the frontier goes, as a multiple of the best step time.
     """
@@ -69,6 +75,7 @@ class Question:
     budget: float | None = None
     max_nodes: int | None = None
     fitting: bool = True
+    offload: Offering = "needed"
     top: int = DEFAULT_TOP
     span: float = FRONTIER_SPAN
 
@@ -126,6 +133,13 @@ class Question:
     def allows(self, knob: str, value: object) -> bool:
         """Whether a value is among those that a knob is kept to."""
         return knob not in self.choices or value in self.choices[knob]
+
+    def kept_away(self, field: Offload) -> tuple[Any, ...]:
+        """Values of a field that says what lies in host memory: not there, and then there."""
+        nothing = getattr(_BLANK, field)
+        offered = self.offload == "offered" and field in runtime(self.base.runtime).offloads
+        usual = (nothing, type(nothing)(1)) if offered else (nothing,)
+        return tuple(self.choices.get(field, usual))
 
     def steps(self) -> int | None:
         """Steps of the whole run, where its length is given."""

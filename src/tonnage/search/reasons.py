@@ -11,6 +11,8 @@ from tonnage.cluster import Cluster
 from tonnage.errors import InputError
 from tonnage.estimation import Estimate
 from tonnage.plan import Plan, resolve
+from tonnage.plan.words import flag_words
+from tonnage.runtime import OFFLOADS
 from tonnage.search.answer import Proposal
 from tonnage.search.find import find_plans
 from tonnage.search.neighbours import DERIVED, UNLAID
@@ -86,6 +88,10 @@ def _tuples(wanted: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
 
 def _compared(other: Proposal, best: Proposal | None) -> Reason:
     ours, answer = (best or other).estimate, other.estimate
+    beside = ""
+    if other.plan.held_on_host and not ours.plan.held_on_host:
+        flags = " ".join(flag_words(_offloads(other.plan)))
+        beside = f"; it takes {flags} to be that, or to fit at all"
     longer = answer.step.seconds - ours.step.seconds
     parts = {
         part: seconds - ours.step.breakdown[part]
@@ -103,7 +109,13 @@ def _compared(other: Proposal, best: Proposal | None) -> Reason:
         return Reason(verdict="slower", text=text, parts=parts, estimate=answer)
     most = max(parts, key=lambda part: parts[part])
     text = f"slower by {share:.1%} ({longer:.3g} s a step), most of it {most.replace('_', ' ')}"
+    text += beside
     return Reason(verdict="slower", text=text, parts=parts, estimate=answer)
+
+
+def _offloads(plan: Plan) -> dict[str, Any]:
+    """What of a plan lies in host memory."""
+    return {field: value for field in OFFLOADS if (value := getattr(plan, field))}
 
 
 def _refusal(

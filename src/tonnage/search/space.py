@@ -23,8 +23,9 @@ from tonnage.plan import Plan
 from tonnage.plan.check import check_model
 from tonnage.plan.resolve import default_seq
 from tonnage.runtime import Runtime, runtime, with_habits
+from tonnage.search.away import Away, ways
 from tonnage.search.layouts import Deck, decks
-from tonnage.search.legality import Columns, joint
+from tonnage.search.legality import Columns, exchanged, joint
 from tonnage.search.modes import modes
 from tonnage.search.question import Question
 
@@ -64,10 +65,11 @@ class Space:
         offered = (True, False) if "sp" in self.runtime.axes else (False,)
         return tuple(value for value in offered if self.question.allows("sp", value))
 
-    def rows(self, pp: int, *, sp: bool) -> Columns:
+    def rows(self, pp: int, *, sp: bool, exchange: str | None = None) -> Columns:
         """Legal degrees, batch and accumulation of so many stages, without interleaving.
 
-        With ``sp`` those with tp of more than 1; without it also those with 1.
+        With ``sp`` those with tp of more than 1; without it also those with 1. Those with cp of
+        1, which exchange nothing, are of the first of the exchanges; None: that one.
         """
         stage = self.cluster.gpus // pp
         gbs = self.base.gbs or 1
@@ -84,6 +86,10 @@ class Space:
         rows["grad_acc"] = np.maximum(gbs // (rows["mbs"] * rows["dp"]), 1)
         rows["seq"] = np.full_like(rows["tp"], self.base.seq or 1)
         legal = joint(rows, pp=pp, vpp=1, sp=sp, plan=self.base, cluster=self.cluster)
+        exchange = exchange or self.exchanges[0]
+        legal &= exchanged(rows, exchange, self.question.architecture)
+        if exchange != self.exchanges[0]:
+            legal &= rows["cp"] > 1
         for knob in ("dp", "grad_acc"):
             if knob in self.question.choices:
                 legal &= np.isin(rows[knob], self.question.choices[knob])
@@ -129,9 +135,35 @@ class Space:
         return (self.runtime.loss,) if fused is None else (self.runtime.loss, fused)
 
     @cached_property
-    def offloads(self) -> tuple[bool, ...]:
-        """Parameters on the host only where that is asked for: its copies take no time here."""
-        return tuple(self.question.choices.get("offload_parameters", (False,)))
+    def exchanges(self) -> tuple[str, ...]:
+        """Ways of context-parallel ranks to share keys and values: the runtime's, or those asked.
+
+        Each is a space of its own, whose plans differ by little from those of another.
+        """
+        return tuple(self.question.choices.get("cp_comm", (self.runtime.cp_comm,)))
+
+    @cached_property
+    def other_exchanges(self) -> tuple[str, ...]:
+        """Those that the runtime has beside them, where none is asked for."""
+        if "cp_comm" in self.question.choices:
+            return ()
+        return tuple(each for each in self.runtime.exchanges if each not in self.exchanges)
+
+    def aways(self, zero: int) -> tuple[Away, ...]:
+        """What of the states can lie in host memory, the least on the device first."""
+        question = self.question
+        found = ways(
+            question.kept_away("offload_parameters"), question.kept_away("offload_optimizer")
+        )
+        return tuple(away for away in found if self._can_be_away(zero, away))
+
+    def _can_be_away(self, zero: int, away: Away) -> bool:
+        plan = dataclasses.replace(self.base, **{**_ALONE, "zero": zero, **away.fields})
+        try:
+            check_model(plan, self.question.architecture, self.runtime)
+        except InputError:
+            return False
+        return True
 
     @cached_property
     def _depths(self) -> dict[int, int]:
@@ -169,5 +201,10 @@ class Space:
         return tuple(kept)
 
 
-_ALONE: Final[dict[str, Any]] = {"schedule": "1f1b", "offload_parameters": False, "sp": True}
+_ALONE: Final[dict[str, Any]] = {
+    "schedule": "1f1b",
+    "offload_parameters": False,
+    "sp": True,
+    "cp_comm": None,
+}
 """With these a degree can be checked by itself."""

@@ -22,6 +22,7 @@ from tonnage.ledger.model import embedding_piece, head_piece, layer_piece, visio
 from tonnage.ledger.mtp import NO_PREDICTORS, predictors
 from tonnage.ledger.piece import Piece
 from tonnage.plan import Plan, Setting, Stage
+from tonnage.runtime import OFFLOADS
 
 Column: TypeAlias = NDArray[np.int64]
 
@@ -33,9 +34,11 @@ OUTSIDE: Final = (
     *("pp", "vpp", "schedule", "first_stage_layers", "last_stage_layers", "pipeline_layout"),
     *("account_for_embedding", "account_for_loss", "iteration"),
     *("recompute_method", "recompute_num_layers"),
+    *OFFLOADS,
 )
 """Fields of a plan that no rule of a single piece reads: those that lay out the pipeline, group
-its layers or count its steps, and the numbers, which a rule takes from the setting."""
+its layers, count its steps or say what lies on the host, and the numbers, which a rule takes from
+the setting."""
 
 SHEETS: Final = 64
 """Choices whose answers are kept: a few megabytes each for a model with experts."""

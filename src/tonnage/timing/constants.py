@@ -236,6 +236,19 @@ FABRIC_HOPS: Final[dict[str, float]] = {"EFA": 40e-6}
 """The same of networks whose steps take longer, by the start of the link's name. Playbook
 sweep: tensor-parallel groups of 16 and 32 over nodes with EFA."""
 
+# --- the memory of the host ---
+
+HOST_LINK_SHARE: Final = 0.8
+"""Share of a link's bandwidth, and of the host's memory, that copies of pinned memory reach.
+PCI Express: 12 of 15.75 GB/s (arXiv 2104.07857, figure 2b), 25 of 31.5 and 52 of 63; NVLink-C2C:
+375 of 450 GB/s to the GPU and 297 from it (arXiv 2407.07850). Recalled."""
+
+HOST_STEP_SHARE: Final = 0.46
+"""Share of the host's memory bandwidth that an Adam step of its processors reaches. ZeRO-Offload
+(arXiv 2101.06840, table 4; recalled): 0.22, 0.51, 1.03, 2.41 and 2.57 s for 1, 2, 4, 8 and 10
+billion parameters on a DGX-2 of 256 GB/s, with 30 bytes read and written for each: 0.39 to
+0.53."""
+
 # --- overlap ---
 
 TENSOR_HIDDEN: Final = 0.9

@@ -18,7 +18,7 @@ from tonnage.ledger.piece import by_piece, sum_of, trained_numel
 from tonnage.plan import Setting
 from tonnage.plan.schedule import OVERLAPPED
 from tonnage.timing import constants
-from tonnage.timing.host_memory import exposed_copies
+from tonnage.timing.host_memory import activation_seconds, exposed_activations
 from tonnage.timing.kernel import Rates, forward_seconds, weight_seconds
 from tonnage.timing.loss import loss_seconds
 from tonnage.timing.passes import Pass, exposed_seconds, one_pass
@@ -34,7 +34,8 @@ class StageTime:
         backward: compute of the backward pass, without recomputation.
         recompute: forward work that recomputation repeats.
         exposed: communication inside a micro-batch that nothing hides, by part.
-        host: that the device waits for the host, or for copies to and from its memory.
+        host: that the device waits for the host.
+        away: copies of offloaded activations to the host's memory, one way, hidden or not.
         weights: of the backward pass, the gradients of the layers' weights.
         replicas: what data-parallel ranks exchange in a step.
     """
@@ -44,6 +45,7 @@ class StageTime:
     recompute: Number
     exposed: dict[str, Number]
     host: Number
+    away: Number
     weights: Number
     replicas: tuple[Traffic, ...]
 
@@ -167,13 +169,17 @@ def stage_time(
         exposed["expert_parallel"] = left * exposed["expert_parallel"]
     counts = ledger.stage.kinds()
     selected = total(counts[layer] * layers[layer].selected for layer in ledger.layers)
-    copies = exposed_copies(setting, ledger, cluster, compute("forward"), compute("backward"))
+    forward, backward, again = (compute(name) for name in ("forward", "backward", "recompute"))
+    away = activation_seconds(setting, ledger, cluster)
+    if setting.plan.offload_activations:
+        exposed["offload"] = exposed_activations(away, forward, backward + again + selected)
     return StageTime(
-        forward=compute("forward"),
-        backward=compute("backward"),
-        recompute=compute("recompute") + selected,
+        forward=forward,
+        backward=backward,
+        recompute=again + selected,
         exposed=exposed,
-        host=total(count * each.host for _, count, each in passes) + copies,
+        host=total(count * each.host for _, count, each in passes),
+        away=away,
         weights=total(counts[layer] * layers[layer].weights for layer in ledger.layers),
         replicas=tuple(data_parallel_traffic(setting, ledger)),
     )

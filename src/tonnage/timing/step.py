@@ -1,4 +1,4 @@
-"""Seconds of a step: compute, exposed communication, bubble, optimizer, host."""
+"""Seconds of a step: compute, exposed communication, bubble, optimizer, host, host's memory."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tonnage.cluster import Cluster
 from tonnage.ledger import StageLedger
 from tonnage.plan import Setting, alike
 from tonnage.timing.efficiency import STATED, Efficiency
-from tonnage.timing.host_memory import copied_step
+from tonnage.timing.host_memory import exposed_step
 from tonnage.timing.kernel import rates
 from tonnage.timing.pipeline import pipeline_time
-from tonnage.timing.replicas import exposed_data_parallel, optimizer_seconds
+from tonnage.timing.replicas import exposed_data_parallel, exposed_units, optimizer_seconds
 from tonnage.timing.stage import StageTime, layer_times, stage_time
 
 PARTS = (
@@ -27,14 +27,24 @@ PARTS = (
     "data_parallel",
     "optimizer",
     "host",
+    "offload",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepTime:
-    """Seconds of one step, and the parts that sum to it."""
+    """Seconds of one step, and the parts that sum to it.
+
+    Attributes:
+        seconds: of the step.
+        after: those that no micro-batch's pass has: the exchange of replicas, the optimizer, and
+            copies of their parameters, gradients and states.
+        parts: all of them, by name.
+        stages: each stage's seconds for one micro-batch.
+    """
 
     seconds: Number
+    after: Number
     parts: dict[str, Number]
     stages: tuple[StageTime, ...]
 
@@ -70,12 +80,21 @@ def step_time(
         exposed_data_parallel(setting, ledger, stage, cluster)
         for ledger, stage in zip(first, stages, strict=True)
     )
-    parts["optimizer"] = largest(
-        optimizer_seconds(setting, ledger, rate) + copied_step(setting, ledger, cluster)
-        for ledger in first
+    steps = [optimizer_seconds(setting, ledger, rate) for ledger in first]
+    parts["optimizer"] = largest(steps)
+    states = largest(
+        exposed_units(setting, ledger, stage, cluster)
+        + exposed_step(setting, ledger, cluster, step)
+        for ledger, stage, step in zip(first, stages, steps, strict=True)
     )
+    parts["offload"] = parts["offload"] + states
     every = (stage for stage, count in zip(stages, counts, strict=True) for _ in range(count))
-    return StepTime(seconds=total(parts.values()), parts=parts, stages=tuple(every))
+    return StepTime(
+        seconds=total(parts.values()),
+        after=parts["data_parallel"] + parts["optimizer"] + states,
+        parts=parts,
+        stages=tuple(every),
+    )
 
 
 def _slowest(setting: Setting, stages: Sequence[StageTime]) -> dict[str, Number]:

@@ -15,6 +15,7 @@ from tonnage.cluster.catalog.blackwell import BLACKWELL
 from tonnage.cluster.catalog.cards import CARDS
 from tonnage.cluster.catalog.geforce import GEFORCE
 from tonnage.cluster.catalog.hopper import HOPPER
+from tonnage.cluster.catalog.hosts import host_of, usual_host
 from tonnage.cluster.catalog.huawei import HUAWEI
 from tonnage.cluster.catalog.intel import INTEL
 from tonnage.cluster.catalog.links import LINKS
@@ -37,4 +38,4 @@ DEVICES: tuple[Device, ...] = (
     *APPLE,
 )
 
-__all__ = ["DEVICES", "LINKS"]
+__all__ = ["DEVICES", "LINKS", "host_of", "usual_host"]

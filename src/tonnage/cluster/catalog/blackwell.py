@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tonnage.cluster.catalog import links
+from tonnage.cluster.catalog import hosts, links
 from tonnage.cluster.catalog.notes import CONTEXT, TOTAL_MEMORY, TOTAL_MEMORY_IN_MESSAGE
 from tonnage.cluster.device import Device
 from tonnage.quantity import GIB, MIB
@@ -104,6 +104,7 @@ GB200 = Device(
     scale_up_domain=72,
     gpus_per_node=4,
     network=links.NDR,
+    host=hosts.GRACE_BLACKWELL,
     context_bytes=600 * MIB,
     source="NVIDIA GB200 NVL72 datasheet, a 72nd of the rack; its peaks, with sparsity, are halved",
     sources={
@@ -179,6 +180,7 @@ GB300 = Device(
     scale_up_domain=72,
     gpus_per_node=4,
     network=links.XDR,
+    host=hosts.GRACE_BLACKWELL,
     context_bytes=600 * MIB,
     source=(
         "NVIDIA GB300 NVL72 page, a 72nd of the rack; its peaks, with sparsity, are halved; "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tonnage.cluster.catalog import links
+from tonnage.cluster.catalog import hosts, links
 from tonnage.cluster.catalog.notes import (
     CONTEXT,
     PCIE_ONLY,
@@ -271,6 +271,7 @@ GH200 = Device(
     scale_up_domain=4,
     gpus_per_node=4,
     network=links.SLINGSHOT,
+    host=hosts.GRACE_HOPPER,
     context_bytes=520 * MIB,
     source=(
         "NVIDIA GH200 Grace Hopper Superchip datasheet; its peaks, with sparsity, are halved;"

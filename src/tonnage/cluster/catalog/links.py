@@ -209,6 +209,14 @@ NEURONLINK_4 = _as_nvlink(
 )
 THUNDERBOLT_4 = _pcie("Thunderbolt 4", 5e9, "Intel Thunderbolt 4: 40 Gb/s; recalled", "Thunderbolt")
 
+NVLINK_C2C = _as_nvlink(
+    "NVLink-C2C",
+    450e9,
+    "NVIDIA Grace Hopper and GB200 datasheets: 900 GB/s, both directions, between a Grace "
+    "processor and a GPU",
+    "C2C",
+)
+
 PCIE_3 = _pcie("PCIe 3.0 x16", 15.75e9, "PCI-SIG: 8 GT/s, 16 lanes, 128b/130b", "PCIe 3", "PCIe3")
 PCIE_4 = _pcie("PCIe 4.0 x16", 31.5e9, "PCI-SIG: 16 GT/s, 16 lanes, 128b/130b", "PCIe 4", "PCIe4")
 PCIE_5 = _pcie("PCIe 5.0 x16", 63e9, "PCI-SIG: 32 GT/s, 16 lanes, 128b/130b", "PCIe 5", "PCIe5")
@@ -297,7 +305,7 @@ LINKS: tuple[Link, ...] = (
     *(UALINK, HCCS, UNIFIED_BUS, GAUDI_2_LINKS, GAUDI_3_LINKS),
     *(ICI_V4, ICI_V5E, ICI_V5P, ICI_V6E, ICI_V7),
     *(NEURONLINK_2, NEURONLINK_3, NEURONLINK_4, THUNDERBOLT_4),
-    *(PCIE_3, PCIE_4, PCIE_5),
+    *(NVLINK_C2C, PCIE_3, PCIE_4, PCIE_5),
     *(EDR, EDR_HALF, HDR, HDR_HALF, NDR, NDR_HALF, XDR),
     *(ROCE_100, ROCE_200, ROCE_400, SLINGSHOT, SLINGSHOT_HALF),
     *(EFA_P4D, EFA_P5, EFA_P5EN, EFA_TRN1, EFA_TRN1N, EFA_TRN2),

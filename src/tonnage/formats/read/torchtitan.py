@@ -44,6 +44,9 @@ _IGNORED = (
     *("parallelism.pipeline_parallel_schedule_csv", "deepep.*", "simple_fsdp.*"),
 )
 
+ROTATIONS = {"allgather": "allgather", "alltoall": "p2p"}
+"""How PyTorch's context parallelism passes keys and values on, as a plan calls it."""
+
 
 def detect(document: Document) -> bool:
     """Whether the content is torchtitan's."""
@@ -89,6 +92,10 @@ def _read_degrees(draft: Draft) -> None:
     tp = draft.whole("tp", "parallelism.tensor_parallel_degree", "training.tensor_parallel_degree")
     old = "experimental"
     cp = draft.whole("cp", "parallelism.context_parallel_degree", f"{old}.context_parallel_degree")
+    rotation = "parallelism.context_parallel_rotate_method"
+    word = (fields.word(rotation) or "").lower()
+    if (cp or 1) > 1 and word in ROTATIONS:
+        draft.put("cp_comm", ROTATIONS[word], rotation)
     pp = draft.whole(
         "pp", "parallelism.pipeline_parallel_degree", f"{old}.pipeline_parallel_degree"
     )

@@ -23,10 +23,15 @@ def write(told: Told) -> str:
         if exchange not in _ALGORITHMS:
             told.refuse("cp_comm", ", ".join(_ALGORITHMS))
         parallel["context-parallel-algo"] = _ALGORITHMS[str(exchange)]
+    training = training_options(told, narrow=False)
+    if training.pop("optimizer-cpu-offload", "absent") is None:
+        if training.pop("optimizer-offload-fraction") != 1.0:
+            told.refuse("offload_optimizer", "0 or 1")
+        training["swap-optimizer"] = None
     sections = {
         "MODEL_ARGS": model_options(told),
         "PARALLEL_ARGS": parallel,
-        "TRAINING_ARGS": {**training_options(told, narrow=False), **kernels},
+        "TRAINING_ARGS": {**training, **kernels},
         "DATA_ARGS": data_options(),
     }
     return script(told, sections, per_node="NPUS_PER_NODE", program="pretrain_gpt.py")

@@ -95,6 +95,11 @@ def _parallelism(told: Told) -> Section:
         "context_parallel_degree": cp,
         "pipeline_parallel_degree": pp,
     }
+    rotation = told.take("cp_comm")
+    if cp > 1:
+        rotation = told.choose("cp_comm", none=None, allgather=None, p2p="alltoall")
+    if cp > 1 and rotation:
+        section["context_parallel_rotate_method"] = rotation
     stage = told.take("zero")
     if stage:
         section["fsdp_reshard_after_forward"] = "always" if stage == 3 else "never"
