@@ -102,10 +102,9 @@ def _answer(side: str, common: _Words) -> dict[str, Any]:
             problem="names no model",
             accepted="a MODEL at its start, or --model for all sides",
         )
-    answer = estimate(
-        load(words.model), Plan(**words.plan), words.cluster.read(), words.limits.read()
-    )
-    return answer.to_dict()
+    where = words.cluster.read()
+    limits = words.limits.read(where.device.name)
+    return estimate(load(words.model), Plan(**words.plan), where, limits).to_dict()
 
 
 def _parse(side: str) -> _Words:

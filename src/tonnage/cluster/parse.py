@@ -111,6 +111,8 @@ def parse_clusters(
 
 
 def _within_limits(text: str, *, field: str) -> str:
+    if not isinstance(text, str):
+        raise InputError(field=field, value=text, problem="is not text", accepted=_ACCEPTED_LIST)
     if len(text) <= _LONGEST_TEXT:
         return text
     problem = f"is longer than {_LONGEST_TEXT} characters"

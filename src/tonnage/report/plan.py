@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from tonnage.errors import InputError
 from tonnage.plan.words import changed_fields, flag_words, recompute_text
 from tonnage.quantity import format_percent, format_seconds
 from tonnage.report.layout import bullets, console, heading, listing, print_block
@@ -43,6 +44,7 @@ def print_plans(
     question: Question,
     answer: SearchAnswer,
     reason: Reason | None = None,
+    own: Estimate | InputError | None = None,
     screen: Console | None = None,
 ) -> None:
     """Print the answer of a search.
@@ -51,6 +53,7 @@ def print_plans(
         question: what was asked.
         answer: what was found.
         reason: what excludes the plans that were asked about.
+        own: the plan of the file that the question comes from, or why it cannot run here.
         screen: where; None: stdout.
     """
     screen = screen or console()
@@ -58,6 +61,8 @@ def print_plans(
         _print_best(screen, question, answer)
     else:
         _print_nothing(screen, question, answer)
+    if own is not None:
+        _print_own(screen, question, answer, own)
     if reason is not None:
         heading(screen, "Why not", "the best plan with these values")
         print_block(screen, reason.text)
@@ -147,6 +152,27 @@ def _print_nothing(screen: Console, question: Question, answer: SearchAnswer) ->
     )
     print_block(screen, text)
     print_block(screen, Text(launch_words(question, near.plan), "bold"))
+
+
+def _print_own(
+    screen: Console, question: Question, answer: SearchAnswer, own: Estimate | InputError
+) -> None:
+    first = question.clusters[0]
+    heading(screen, "The file's plan", f"on {first.gpus} x {first.device.name}")
+    if isinstance(own, InputError):
+        print_block(screen, f"cannot run: {own.message}")
+        return
+    memory, seconds = own.memory, own.step.seconds
+    beside = ""
+    if answer.plans:
+        beside = f" ({seconds / answer.plans[0].estimate.step.seconds - 1:+.1%})"
+    room = "" if own.fits else f": {gib(-memory.headroom_bytes)} GiB too much"
+    text = (
+        f"{format_seconds(seconds)} a step{beside}, {gib(memory.peak_bytes.device)} of "
+        f"{gib(memory.capacity_bytes)} GiB{room}"
+    )
+    print_block(screen, text)
+    print_block(screen, Text(launch_words(question, own.plan), "dim"))
 
 
 def _print_parts(screen: Console, question: Question, reason: Reason) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from tonnage.estimation import Estimate
+from tonnage.estimation import SCHEMA_VERSION, Estimate
 from tonnage.plan import Plan
 
 
@@ -129,3 +130,18 @@ class SearchAnswer:
     neighbours: tuple[Neighbour, ...]
     nearest: Proposal | None
     cloud: tuple[Mark, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as JSON takes it: SI bytes and seconds; the cloud is for figures."""
+        fields = (field.name for field in dataclasses.fields(self))
+        data = {name: getattr(self, name) for name in fields if name != "cloud"}
+        return {
+            "schema_version": SCHEMA_VERSION,
+            **{name: _plain(value) for name, value in data.items()},
+        }
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value

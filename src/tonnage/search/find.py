@@ -35,6 +35,13 @@ def find_plans(question: Question, note: Note = lambda _: None) -> SearchAnswer:
         InputError: no plan is legal, or the question contradicts itself.
         NotModelledError: the model's runs are not modelled.
     """
+    if not isinstance(question, Question):
+        raise InputError(
+            field="question",
+            value=question,
+            problem=f"is {type(question).__name__}, and not a Question",
+            accepted="tonnage.Question(...)",
+        )
     begun = time.perf_counter()
     ranking = Ranking(question)
     hunts: dict[int, Hunt] = {}
@@ -125,7 +132,7 @@ def _answer(
 
 def _proposal(question: Question, cluster: int, plan: Plan) -> Proposal:
     where = question.clusters[cluster]
-    answer = estimate(question.architecture, plan, where, question.limits)
+    answer = estimate(question.architecture, plan, where, question.limits_on(where))
     return Proposal(plan=answer.plan, estimate=answer, cost=_cost(question, cluster, answer))
 
 

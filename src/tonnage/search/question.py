@@ -12,6 +12,7 @@ from tonnage.cluster import Cluster
 from tonnage.errors import InputError
 from tonnage.estimation import Limits
 from tonnage.plan import Plan
+from tonnage.plan.nouns import check_clusters, check_nouns
 from tonnage.plan.resolve import default_seq
 from tonnage.plan.values import check_values
 
@@ -74,6 +75,8 @@ class Question:
 
     def __post_init__(self) -> None:
         """Check what no search can do without, and what contradicts itself."""
+        check_nouns(architecture=self.architecture, plan=self.base)
+        check_clusters(self.clusters)
         for name in self.choices:
             if name not in KNOBS:
                 raise InputError(
@@ -122,6 +125,12 @@ class Question:
     def price(self, cluster: Cluster) -> float | None:
         """Money for an hour of one of a cluster's devices."""
         return self.prices.get(cluster.device.name, self.prices.get(""))
+
+    def limits_on(self, cluster: Cluster) -> Limits:
+        """The limits with a cluster's price, where the run has a length that it can be of."""
+        if self.limits.tokens is None and self.limits.steps is None:
+            return self.limits
+        return dataclasses.replace(self.limits, price=self.price(cluster))
 
     def allows(self, knob: str, value: object) -> bool:
         """Whether a value is among those that a knob is kept to."""
