@@ -93,20 +93,12 @@ class Configured:
                 problem=f"file names the model {shorten(name)}, and {error.message}: give MODEL",
             ) from None
 
-    def clusters(self, flags: ClusterFlags, *, several: bool) -> tuple[Cluster, ...]:
-        """The clusters of the flags, with the number of devices that the file says.
-
-        Args:
-            flags: the flags.
-            several: whether ``--gpus`` may be a list; else there is one.
+    def full(self, flags: ClusterFlags) -> ClusterFlags:
+        """The flags of a cluster, with the number of devices that the file says.
 
         Raises:
             InputError: neither says how many devices of what.
         """
-        full = self._with_count(flags)
-        return full.read_all() if several else (full.read(),)
-
-    def _with_count(self, flags: ClusterFlags) -> ClusterFlags:
         if flags.cluster_file is not None:
             return flags
         count, device = self.launch.gpus, flags.gpus or self.launch.device

@@ -14,7 +14,7 @@ from tonnage.cli.knobs import choices_of, wanted_of
 from tonnage.cli.limits import LimitFlags
 from tonnage.cli.money import parse_money
 from tonnage.cli.output import JsonFlag, print_json
-from tonnage.cli.run import Model, SourceFlags, gather
+from tonnage.cli.run import Model, Several, SourceFlags, gather
 from tonnage.cli.shared import Shared
 from tonnage.cli.values import whole
 from tonnage.cli.written import check_page_name
@@ -77,7 +77,8 @@ def plan(
     wanted = None if why_not is None else wanted_of(why_not)
     _check_page(html)
     word = _objective(objective)
-    run = gather(model, source, cluster, limits, rest, several=True, chosen=KNOBS)
+    several: Several = "every" if word == "gpus" else "doubled"
+    run = gather(model, source, cluster, limits, rest, several=several, chosen=KNOBS)
     shared = Shared.of(run) if source.config or source.plan_file else None
     question = Question(
         architecture=run.architecture,
@@ -94,7 +95,7 @@ def plan(
     )
     answer = _found(question)
     if html is not None:
-        _draw(answer, html)
+        _draw(question, answer, html)
     asked = wanted is not None and answer.complete  # what is asked needs a search of its own
     reason = _reason(question, answer, wanted) if asked and wanted else None
     return _show(question, answer, reason, shared, as_json=as_json)
@@ -117,10 +118,18 @@ def _found(question: Question) -> SearchAnswer:
         return find_plans(question, note)
 
 
-def _draw(answer: SearchAnswer, path: str) -> None:
-    from tonnage.report.plan_html import write
+def _draw(question: Question, answer: SearchAnswer, path: str) -> None:
+    from tonnage.cli.written import write_page
+    from tonnage.estimation import timeline
+    from tonnage.report.plan_html import plan_page
 
-    write(answer, path)
+    run = None
+    if answer.plans:
+        best = answer.plans[0].estimate
+        chosen = best.cluster.device, best.cluster.gpus
+        where = next(c for c in question.clusters if (c.device.name, c.gpus) == chosen)
+        run = timeline(question.architecture, best.plan, where, question.limits)
+    write_page(plan_page(question, answer, run), path)
 
 
 def _split(flags: Mapping[str, Any]) -> tuple[dict[str, tuple[Any, ...]], dict[str, Any]]:

@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Group, Parameter
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from tonnage.estimation import Limits
 
 WHAT = Group("Model and plan", sort_key=1)
+
+Several: TypeAlias = Literal["doubled", "every"]
+"""How a range of ``--gpus`` is gone through: by doubling, or host by host."""
 
 Model: TypeAlias = Annotated[
     str | None,
@@ -105,7 +108,7 @@ def gather(
     limits: LimitFlags,
     changes: dict[str, Any],
     *,
-    several: bool = False,
+    several: Several | None = None,
     chosen: Collection[str] = (),
 ) -> Run:
     """Everything that a command line and its files say together.
@@ -116,8 +119,8 @@ def gather(
         cluster: flags of the cluster.
         limits: flags of the limits.
         changes: fields of the plan that flags set.
-        several: whether ``--gpus`` may be a list; the limits have no price then, which depends
-            on the device.
+        several: how a list of ``--gpus`` is read; None: it is one cluster. With a list the limits
+            have no price, which depends on the device.
         chosen: fields of the plan that a file need not say: they are searched.
 
     Raises:
@@ -134,9 +137,9 @@ def gather(
     from tonnage.arch import load
 
     named = named_model(model, source.model_file)
-    where = cluster.read_all() if several else (cluster.read(),)
+    where = clusters_of(cluster, several)
     plan = read_plan(source.plan_file, changes)
-    within = limits.read(None if several else where[0].device.name)
+    within = limits.read(None if several is not None else where[0].device.name)
     return Run(
         architecture=_with_vocabulary(load(show_hyphen(named)), vocab),
         plan=plan,
@@ -179,19 +182,28 @@ def _from_launch(
     changes: dict[str, Any],
     vocab: int | None,
     *,
-    several: bool,
+    several: Several | None,
 ) -> Run:
-    where = configured.clusters(cluster, several=several)
+    where = clusters_of(configured.full(cluster), several)
     architecture = _with_vocabulary(configured.architecture(), vocab)
     plan = configured.launch.sized(configured.settled(where[0]), architecture)
     return Run(
         clusters=where,
-        limits=configured.limits(limits, None if several else where[0].device.name),
+        limits=configured.limits(limits, None if several is not None else where[0].device.name),
         architecture=architecture,
         # Launch files set what their run has no use for; a flag that does is an error.
         plan=without_idle(plan, architecture, keep=changes),
         configured=configured,
     )
+
+
+def clusters_of(flags: ClusterFlags, several: Several | None) -> tuple[Cluster, ...]:
+    """The clusters that the flags stand for: one, unless a list is asked for.
+
+    Raises:
+        InputError: a flag stands for nothing, or two contradict each other.
+    """
+    return (flags.read(),) if several is None else flags.read_all(every=several == "every")
 
 
 def named_model(model: str | None, file: str | None) -> str:

@@ -42,7 +42,7 @@ def scale(
     from tonnage.search.scaling import scaling
 
     changes = plan_changes(flags)
-    run = gather(model, source, cluster, limits, changes, several=True)
+    run = gather(model, source, cluster, limits, changes, several="doubled")
     plan, prices = freed(run, changes), limits.prices()
     points = scaling(run.architecture, plan, run.clusters, run.limits, weak=weak, prices=prices)
     if as_json:

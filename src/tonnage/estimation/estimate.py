@@ -70,6 +70,7 @@ def estimate(
         ),
         plan=resolved.plan,
         fits=memory.headroom_bytes >= 0,
+        fits_by="replay" if replays(resolved.setting) else "closed form",
         memory=memory,
         flops=flops,
         step=step,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from tonnage.errors import InputError
+from tonnage.estimation.run import SECONDS_PER_DAY
 from tonnage.plan.words import changed_fields, flag_words, recompute_text
 from tonnage.quantity import format_percent, format_seconds
 from tonnage.report.layout import bullets, console, heading, listing, print_block
@@ -72,7 +73,7 @@ def print_plans(
         _print_bindings(screen, answer)
         _print_frontier(screen, answer)
         _print_neighbours(screen, answer)
-        _print_assumed(screen, answer.plans[0].estimate)
+        _print_assumed(screen, answer)
 
 
 def launch_words(question: Question, plan: Plan) -> str:
@@ -138,20 +139,35 @@ def _print_nothing(screen: Console, question: Question, answer: SearchAnswer) ->
     name = Text.assemble((question.architecture.name, "bold"), ": ", (said, "bold red"))
     print_block(screen, name, indent=0)
     counts = f"{_many(answer.space)} legal plans, {_many(answer.evaluated)} of them weighed"
+    if answer.complete and not answer.space:
+        counts = "every FLOP at the published peak takes longer than the limits allow"
     print_block(screen, Text(counts, "dim"), indent=0)
     if answer.nearest is None:
         return
-    near = answer.nearest.estimate
+    near, cost = answer.nearest.estimate, answer.nearest.cost
     memory = near.memory
-    heading(screen, "The nearest", "the plan that needs least memory")
+    where = f"on {near.cluster.gpus} x {near.cluster.device}"
+    heading(screen, "The nearest", f"{_nearest_by(question, near)}, {where}")
     room = memory.headroom_bytes
-    text = (
+    parts = [
         f"{gib(memory.peak_bytes.device)} of {gib(memory.capacity_bytes)} GiB"
-        + (f", {gib(-room)} GiB too much" if room < 0 else ": it fits, and misses another limit")
-        + f"; {format_seconds(near.step.seconds)} a step"
-    )
-    print_block(screen, text)
+        + (f", {gib(-room)} GiB too much" if room < 0 else ": it fits"),
+        f"{format_seconds(near.step.seconds)} a step",
+    ]
+    if near.run is not None and question.deadline is not None:
+        days = question.deadline / SECONDS_PER_DAY
+        parts.append(f"{near.run.days:,.1f} days, and the deadline is {days:,.1f}")
+    if cost is not None and question.budget is not None:
+        parts.append(f"costs {cost:,.2f}, and the budget is {question.budget:,.2f}")
+    print_block(screen, "; ".join(parts))
     print_block(screen, Text(launch_words(question, near.plan), "bold"))
+
+
+def _nearest_by(question: Question, near: Estimate) -> str:
+    """What the nearest plan is the nearest by."""
+    if near.fits and question.deadline is not None:
+        return "the fastest plan"
+    return "the plan on the fewest GPUs" if near.fits else "the plan that needs least memory"
 
 
 def _print_own(
@@ -278,17 +294,22 @@ def _print_neighbours(screen: Console, answer: SearchAnswer) -> None:
     listing(screen, columns, rows)  # type: ignore[arg-type]
 
 
-def _print_assumed(screen: Console, best: Estimate) -> None:
+def _print_assumed(screen: Console, answer: SearchAnswer) -> None:
+    best = answer.plans[0].estimate
+    how = {"replay": "by replay of their allocations", "closed form": "by the closed form"}
+    notes = [
+        "the best plans are estimated one by one, as tonnage estimate does it: whether they fit "
+        f"is told {how[best.fits_by]}",
+        "memory that does not fit by the single figure excludes a plan: --margin keeps more free",
+    ]
+    if answer.replayed:
+        notes.append(
+            f"{answer.replayed} plans that the closed bound of reserved memory excludes were "
+            "replayed, the best first; the others it excludes are taken not to fit"
+        )
     heading(screen, "Assumed")
-    bullets(
-        screen,
-        [
-            "the best plans are estimated one by one, as tonnage estimate does it",
-            "memory that does not fit by the single figure excludes a plan: --margin keeps more "
-            "free",
-            *(note for note in best.assumptions if "not given" in note or "sustain" in note),
-        ],
-    )
+    said = (note for note in best.assumptions if "not given" in note or "sustain" in note)
+    bullets(screen, [*notes, *said])
 
 
 def _many(count: int) -> str:

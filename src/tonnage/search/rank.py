@@ -65,6 +65,13 @@ class Ranking:
         ):
             self._best[structure] = found
 
+    def wants(self, structure: Structure, found: Found) -> bool:
+        """Whether a plan would change the top."""
+        known, top = self._best.get(structure), self.top()
+        if known is not None and known.key <= found.key:
+            return False
+        return len(top) < self._question.top or found.key < top[-1][1].key
+
     def key(self, cluster: int, seconds: float, device: int, capacity: int) -> tuple[float, float]:
         """What a plan is ranked by: what is asked for, and then the other of the two."""
         if self._question.objective == "headroom":
