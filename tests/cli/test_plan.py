@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,8 @@ def test_the_page_holds_the_cloud(tmp_path: Path) -> None:
     page = tmp_path / "plans.html"
     assert run("plan", *SMALL, "--html", str(page)).code == 0
     text = page.read_text(encoding="utf-8")
-    assert "frontier" in text
+    for part in ("frontier", "excluded by bounds", "within the limits", "Memory over a step"):
+        assert part in text
     assert 'src="http' not in text
 
 
@@ -286,3 +288,36 @@ def test_the_cost_of_a_plan_is_that_of_its_estimate() -> None:
     words = ("plan", *SMALL, "--top", "1", "--steps", "100", "--price", "2", "--json")
     best = run(*words).json()["plans"][0]
     assert best["estimate"]["run"]["cost"] == pytest.approx(best["cost"])
+
+
+def test_a_page_that_cannot_be_drawn_is_told_before_the_search(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def never(_: Hunt) -> None:
+        raise AssertionError("the search began")
+
+    monkeypatch.setattr(Hunt, "run", never)
+    monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
+    result = run("plan", *SMALL, "--html", str(tmp_path / "plans.html"))
+    assert result.code == 4
+    assert "tonnage[plot]" in result.err
+
+
+def test_the_fewest_gpus_of_a_range_are_found_host_by_host() -> None:
+    words = ("gpt2", "--gpus", "1..24xA100", "--gbs", "48", "--seq", "1024", "--vpp", "1")
+    words = (*words, "--tp", "1", "--pp", "1", "--recompute", "none", "--top", "1", "--steps", "9")
+    whole = ("24xA100" if word == "1..24xA100" else word for word in words)
+    step = run("plan", *whole, "--json").json()["plans"][0]["estimate"]["step"]["seconds"]
+    late = (*words, "--objective", "gpus", "--json", "--deadline", f"{9 * step * 1.05}s")
+    assert run("plan", *late).json()["plans"][0]["estimate"]["cluster"]["gpus"] == 24
+
+
+def test_a_missed_deadline_is_told_with_the_fastest_plan() -> None:
+    shown = run("plan", *SMALL, "--steps", "1000000", "--deadline", "3h")
+    assert shown.code == 3
+    assert "The nearest  the fastest plan, on 4 x A100" in shown.out
+    assert "and the deadline is 0.1" in shown.out
+    shown = run("plan", *SMALL, "--steps", "1000000", "--budget", "9", "--price", "2")
+    assert shown.code == 3
+    assert "the plan on the fewest GPUs" in shown.out
+    assert "and the budget is 9.00" in shown.out

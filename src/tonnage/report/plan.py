@@ -9,7 +9,7 @@ from rich.text import Text
 from tonnage.errors import InputError
 from tonnage.estimation.run import SECONDS_PER_DAY
 from tonnage.plan.words import changed_fields, flag_words, recompute_text
-from tonnage.quantity import format_percent, format_seconds
+from tonnage.quantity import GIB, format_percent, format_seconds
 from tonnage.report.layout import bullets, console, heading, listing, print_block
 from tonnage.report.memory import gib
 
@@ -71,6 +71,7 @@ def print_plans(
     if answer.plans:
         _print_top(screen, question, answer)
         _print_bindings(screen, answer)
+        _print_plainer(screen, answer)
         _print_frontier(screen, answer)
         _print_neighbours(screen, answer)
         _print_assumed(screen, answer)
@@ -256,6 +257,22 @@ def _shorter(text: str) -> str:
 def _print_bindings(screen: Console, answer: SearchAnswer) -> None:
     heading(screen, "What binds")
     bullets(screen, [f"{each.name}: {each.remark}" for each in answer.bindings])
+
+
+def _print_plainer(screen: Console, answer: SearchAnswer) -> None:
+    """The conventional choices that are as good as an estimate can tell."""
+    if not answer.plainer:
+        return
+    best = answer.plans[0].estimate.step.seconds
+    heading(screen, "As good, and plainer", "within 1% of the step: no estimate tells them apart")
+    bullets(
+        screen,
+        [
+            f"{each.knob} {_shorter(each.before)} -> {_shorter(each.after)}: "
+            f"{(each.seconds or 0.0) / best:+.1%} of the step, {(each.bytes or 0) / GIB:+.2f} GiB"
+            for each in answer.plainer
+        ],
+    )
 
 
 def _print_frontier(screen: Console, answer: SearchAnswer) -> None:

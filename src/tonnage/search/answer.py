@@ -121,6 +121,7 @@ class SearchAnswer:
         frontier: of the cluster of the best plan, the fastest first.
         bindings: what binds the best plan, the tightest first.
         neighbours: of the best plan.
+        plainer: those of them that fit, take hardly longer, and are what people usually launch.
         nearest: where nothing meets the limits, the plan that comes nearest: the fastest, or on
             the fewest GPUs, where only the deadline or the budget is missed; else the one that
             needs least memory.
@@ -139,6 +140,7 @@ class SearchAnswer:
     frontier: tuple[Point, ...]
     bindings: tuple[Binding, ...]
     neighbours: tuple[Neighbour, ...]
+    plainer: tuple[Neighbour, ...]
     nearest: Proposal | None
     cloud: tuple[Mark, ...]
     excluded: tuple[Mark, ...]

@@ -32,13 +32,14 @@ def excluded(hunt: Hunt) -> list[Mark]:
             degrees = tuple(int(batch.rows[name][row]) for name in _DEGREES)
             if (batch.pp, batch.sp, *degrees) in weighed:
                 continue
-            tp, cp, ep, _, mbs = degrees
+            tp, cp, ep, etp, mbs = degrees
+            sp = "on" if batch.sp else "off"
             marks.append(
                 Mark(
                     seconds=float(batch.floor[row]),
                     device_bytes=int(batch.least[row]),
                     good=False,
-                    label=f"{where} tp {tp} pp {batch.pp} cp {cp} ep {ep} mbs {mbs}",
+                    label=f"{where} tp {tp} sp {sp} pp {batch.pp} cp {cp} ep {ep} etp {etp} mbs {mbs}",
                 )
             )
     return marks

@@ -20,6 +20,7 @@ from tonnage.search.evaluate import plan_of
 from tonnage.search.excluded import excluded
 from tonnage.search.hunt import Hunt
 from tonnage.search.neighbours import neighbours
+from tonnage.search.plainer import plainer
 from tonnage.search.question import Question
 from tonnage.search.rank import Found, Ranking
 from tonnage.search.space import Space
@@ -122,6 +123,7 @@ def _answer(
     if best is not None:
         beside = neighbours(question, question.clusters[best.cluster], proposals[0].estimate)
     nearest = None if proposals or not question.fitting or not complete else _nearest(question)
+    headroom = not proposals or question.objective == "headroom"
     return SearchAnswer(
         space=sum(hunt.size for hunt in hunts.values()) if complete else evaluated,
         evaluated=evaluated,
@@ -133,6 +135,7 @@ def _answer(
         frontier=() if best is None else _frontier(question, hunts[best.cluster]),
         bindings=bindings(proposals[0].estimate, beside) if proposals else (),
         neighbours=beside,
+        plainer=() if headroom else plainer(beside, proposals[0].estimate.step.seconds),
         nearest=nearest,
         cloud=tuple(mark for hunt in hunts.values() for mark in _marks(hunt)),
         excluded=tuple(mark for hunt in hunts.values() for mark in excluded(hunt)),

@@ -29,6 +29,7 @@ from tonnage.search.layouts import kind_prefix
 from tonnage.search.legality import Columns
 from tonnage.search.modes import NONE, Mode, modes
 from tonnage.search.pieces import Floats, plan_of_row
+from tonnage.search.plainer import plainness
 from tonnage.search.rank import Found, Frontier, Ranking, Structure
 from tonnage.search.slices import prepare
 from tonnage.search.space import Space
@@ -332,8 +333,9 @@ class Hunt:
 
     def found(self, group: int, row: int, seconds: float, device: int) -> Found:
         """A plan by where it was weighed, as the ranking takes it."""
+        odd = plainness(self.groups[group].plan)
         return Found(
-            key=self.ranking.key(self.cluster, seconds, device, self.capacity),
+            key=self.ranking.key(self.cluster, seconds, device, self.capacity, odd),
             cluster=self.cluster,
             group=group,
             row=row,
