@@ -33,13 +33,13 @@ def excluded(hunt: Hunt) -> list[Mark]:
             if (batch.pp, batch.sp, *degrees) in weighed:
                 continue
             tp, cp, ep, etp, mbs = degrees
-            sp = "on" if batch.sp else "off"
+            named = f"tp {tp} sp {'on' if batch.sp else 'off'} pp {batch.pp} cp {cp} ep {ep}"
             marks.append(
                 Mark(
                     seconds=float(batch.floor[row]),
                     device_bytes=int(batch.least[row]),
                     good=False,
-                    label=f"{where} tp {tp} sp {sp} pp {batch.pp} cp {cp} ep {ep} etp {etp} mbs {mbs}",
+                    label=f"{where} {named} etp {etp} mbs {mbs}",
                 )
             )
     return marks
