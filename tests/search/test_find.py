@@ -340,6 +340,7 @@ def test_why_not_of_the_best_plan_is_that_it_is_the_best() -> None:
         ({"choices": {"seq": (1,)}}, "seq"),
         ({"choices": {"tp": ()}}, "tp"),
         ({"top": 0}, "top"),
+        ({"base": Plan(gbs=8, microbatch_group=4)}, "microbatch_group"),
         ({"deadline": 5.0}, "deadline"),
         ({"objective": "cost"}, "price"),
     ],

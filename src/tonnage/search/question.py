@@ -97,6 +97,13 @@ class Question:
                 problem="is missing: plans of unequal batches cannot be compared",
                 accepted="sequences in a step over all ranks",
             )
+        if self.base.microbatch_group is not None:
+            raise InputError(
+                field="microbatch_group",
+                value=self.base.microbatch_group,
+                problem="holds for some numbers of stages, and a search goes through all",
+                accepted="leave it out; tonnage estimate weighs it",
+            )
         if self.top < 1:
             raise InputError(field="top", value=self.top, problem="is none", accepted="1 or more")
         self._check_money()
