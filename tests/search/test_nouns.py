@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -26,10 +27,11 @@ CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "changes": changes,
     "export": lambda a, p, c: tonnage.export("megatron", a, p, c),
     "question": lambda a, p, c: tonnage.Question(architecture=a, base=p, clusters=(c,)),
-    **{
-        f"fit {what}": lambda a, p, c, what=what: largest_fitting(what, a, p, c)
-        for what in ("mbs", "seq", "layers", "params", "lora-rank")
-    },
+    "fit mbs": partial(largest_fitting, "mbs"),
+    "fit seq": partial(largest_fitting, "seq"),
+    "fit layers": partial(largest_fitting, "layers"),
+    "fit params": partial(largest_fitting, "params"),
+    "fit lora-rank": partial(largest_fitting, "lora-rank"),
 }
 
 
@@ -69,10 +71,10 @@ def test_clusters_are_a_list_of_them(clusters: Any) -> None:
 def test_other_arguments_of_another_kind_are_refused_too() -> None:
     gpt2, cluster = tonnage.load("gpt2"), tonnage.parse_cluster("8xH100")
     with pytest.raises(InputError, match=r"limits: .* is dict, and not Limits"):
-        tonnage.estimate(gpt2, tonnage.Plan(), cluster, {"steps": 1})  # type: ignore[arg-type]
+        tonnage.estimate(gpt2, tonnage.Plan(), cluster, {"steps": 1})
     with pytest.raises(InputError, match="question: gpt2 is str"):
-        tonnage.find_plans("gpt2")  # type: ignore[arg-type]
+        tonnage.find_plans("gpt2")
     with pytest.raises(InputError, match=r"MODEL: .* is not text"):
-        tonnage.load(gpt2)  # type: ignore[arg-type]
+        tonnage.load(gpt2)
     with pytest.raises(InputError, match="--gpus: 8 is not text"):
-        tonnage.parse_cluster(8)  # type: ignore[arg-type]
+        tonnage.parse_cluster(8)

@@ -25,8 +25,8 @@ def plainness(plan: Plan) -> int:
         *("first_stage_layers", "last_stage_layers", "account_for_embedding"),
         *("account_for_loss", "hsdp_shard", "offload_parameters", "vpp", "cp", "recompute"),
     )
-    odd = sum(getattr(plan, name) != getattr(blank, name) for name in usual)
-    return odd + (plan.tp > 1 and plan.sp is False)
+    odd = [name for name in usual if getattr(plan, name) != getattr(blank, name)]
+    return len(odd) + int(plan.tp > 1 and plan.sp is False)
 
 
 def plainer(beside: Sequence[Neighbour], seconds: float) -> tuple[Neighbour, ...]:
