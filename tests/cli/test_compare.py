@@ -47,3 +47,20 @@ def test_bad_input(words: tuple[str, ...], text: str) -> None:
     result = run("compare", *words, *COMMON)
     assert result.code == 2
     assert text in result.err
+
+
+def test_a_side_can_be_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text('{"tp": 2, "gbs": 64, "seq": 1024}', encoding="utf-8")
+    words = ("--model", "gpt2", "--gpus", "8xA100", "--gbs", "64", "--seq", "1024", "--json")
+    found = run("compare", f"--plan-file {file}", "--tp 4", *words).json()
+    assert [side["estimate"]["plan"]["tp"] for side in found["sides"]] == [2, 4]
+    shared = run("compare", "gpt2", "gpt2-medium", "--plan-file", str(file), *words[2:4], "--json")
+    assert [side["estimate"]["plan"]["tp"] for side in shared.json()["sides"]] == [2, 2]
+
+
+@pytest.mark.parametrize("flag", ["--timeline", "--gantt", "--html x.html", "--export megatron"])
+def test_a_side_draws_and_writes_nothing(flag: str) -> None:
+    result = run("compare", f"gpt2 {flag}", "gpt2", "--gpus", "8xA100")
+    assert result.code == 2
+    assert f"holds {flag.split()[0]}, which is no part of a plan" in result.err

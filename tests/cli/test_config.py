@@ -156,3 +156,97 @@ def test_a_micro_batch_that_is_more_than_a_ranks_share_is_lowered(tmp_path: Path
         encoding="utf-8",
     )
     assert weigh("--config", str(path), "--gpus", "8xH100")["plan"]["mbs"] == 2
+
+
+NARROW = (
+    "--pp",
+    "1,2",
+    "--vpp",
+    "1",
+    "--cp",
+    "1",
+    "--recompute",
+    "none",
+    "--mbs",
+    "1",
+    "--top",
+    "1",
+)
+
+
+def test_a_search_shares_what_the_file_says_and_chooses_its_knobs(script: str) -> None:
+    words = ("plan", "--config", script, "--gpus", "H100", *NARROW)
+    answer = run(*words, "--json").json()
+    best, config = answer["plans"][0], answer["config"]
+    assert best["estimate"]["cluster"]["gpus"] == 16
+    shared = {"gbs": 64, "seq": 4096, "precision": "bf16-mixed", "overlap_grad_reduce": False}
+    for name, value in shared.items():
+        assert config["taken"][name] == best["plan"][name] == value
+    assert config["searched"] == {"tp": 2, "sp": True, "pp": 2, "zero": 1}
+    assert config["kind"] == "megatron"
+    assert config["not_understood"] == ["--my-own-option"]
+    own = weigh("--config", script, "--gpus", "H100")
+    assert config["own"]["step"] == own["step"]
+    assert best["estimate"]["step"]["seconds"] <= own["step"]["seconds"]
+    assert best["estimate"]["run"]["steps"] == 1000
+    shown = run(*words).out
+    assert shown.startswith("config: megatron, ")
+    assert "searched, and not kept to: --tp 2 --sp --pp 2 --zero 1" in shown
+    assert "The file's plan  on 16 x H100-SXM5-80GB" in shown
+
+
+def test_flags_of_a_search_go_before_the_file(script: str) -> None:
+    words = ("plan", "--config", script, "--gpus", "8xH100", "--gbs", "32", "--tp", "4", *NARROW)
+    plan = run(*words, "--json").json()["plans"][0]["plan"]
+    assert (plan["gbs"], plan["tp"]) == (32, 4)
+
+
+def test_a_search_takes_a_plan_file_alike(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps({"runtime": "fsdp2", "mbs": 2, "grad_acc": 4, "seq": 1024}))
+    words = ("plan", "gpt2", "--plan-file", str(file), "--gpus", "4xA100", *NARROW[2:])
+    answer = run(*words, "--json").json()
+    assert answer["config"]["taken"] == {"runtime": "fsdp2", "gbs": 32, "seq": 1024}
+    assert answer["config"]["searched"] == {"mbs": 2, "grad_acc": 4}
+    assert answer["plans"][0]["plan"]["gbs"] == 32
+
+
+def test_what_a_search_still_needs_is_asked_for(script: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.sh"
+    text = Path(script).read_text(encoding="utf-8")
+    path.write_text(text.replace("--micro-batch-size 1", ""), encoding="utf-8")
+    assert run("plan", "--config", str(path), "--gpus", "H100", *NARROW).code == 0
+    refused = run("plan", "--config", script, *NARROW)
+    assert refused.code == 2
+    assert "file names no device: give --gpus 16xH100" in refused.err
+    blank = run("plan", "--gpus", "8xH100")
+    assert blank.code == 2
+    assert "MODEL is missing" in blank.err
+
+
+def test_scaling_goes_on_from_the_file(script: str) -> None:
+    found = run("scale", "--config", script, "--gpus", "8,32xH100", "--json").json()["points"]
+    assert [point["gpus"] for point in found] == [8, 32]
+    assert {point["gbs"] for point in found} == {64}
+    alone = weigh("--config", script, "--gpus", "32xH100")
+    assert found[1]["seconds"] == alone["step"]["seconds"]
+
+
+def test_scaling_keeps_the_batch_of_a_plan_file(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps({"mbs": 2, "grad_acc": 4, "seq": 1024, "dp": 4}))
+    words = ("scale", "gpt2", "--plan-file", str(file), "--gpus", "4,8xA100", "--json")
+    assert [point["gbs"] for point in run(*words).json()["points"]] == [32, 32]
+    given = run(*words, "--dp", "4").json()["error"]
+    assert given["field"] == "dp"
+
+
+def test_a_batch_is_varied_from_the_file(script: str) -> None:
+    found = run("batch", "--config", script, "--gpus", "H100", "--json").json()
+    assert (found["plan"]["tp"], found["plan"]["gbs"]) == (2, 64)
+
+
+def test_what_fits_is_looked_for_from_the_file(script: str) -> None:
+    found = run("fit", "--config", script, "--gpus", "H100", "--max", "mbs", "--json").json()
+    assert found["estimate"]["plan"]["tp"] == 2
+    assert found["value"] >= 1

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.running import run
-from tonnage.cli.plan import choices_of
+from tonnage.cli.knobs import choices_of, wanted_of
+from tonnage.cli.money import parse_prices
 from tonnage.search.hunt import Hunt
 
 SMALL = ("gpt2", "--gpus", "4xA100", "--gbs", "32", "--seq", "1024", "--vpp", "1")
@@ -89,7 +91,8 @@ def test_the_page_holds_the_cloud(tmp_path: Path) -> None:
     page = tmp_path / "plans.html"
     assert run("plan", *SMALL, "--html", str(page)).code == 0
     text = page.read_text(encoding="utf-8")
-    assert "frontier" in text
+    for part in ("frontier", "excluded by bounds", "within the limits", "Memory over a step"):
+        assert part in text
     assert 'src="http' not in text
 
 
@@ -161,8 +164,26 @@ def test_lists_are_read_as_people_write_them(given: Any, wanted: Any) -> None:
         (["--budget", "1e308M", "--steps", "9"], "--budget: 1e308M is over 1e15"),
         (["--why-not", ""], "--why-not is not a knob and its value"),
         (["--why-not", "tp=2 tp=4"], "--why-not: tp=4 is given twice"),
-        (["--why-not", "tp=-1"], "--tp: -1 is not a positive whole number"),
-        (["--why-not", "recompute=every-0"], "--recompute: every-0 is no number of layers"),
+        (["--why-not", "tp=-1"], "--why-not: tp=-1 is not a positive whole number"),
+        (["--why-not", "recompute=every-0"], "recompute=every-0 is no number of layers"),
+        (["--why-not", "loss=banana"], "loss=banana is not known (accepted: eager"),
+        (["--why-not", "recompute=banana"], "recompute=banana is not known (accepted: none"),
+        (["--why-not", "schedule=banana"], "schedule=banana is not known (accepted: 1f1b"),
+        (["--why-not", "zero=9"], "zero=9 is not a ZeRO stage (accepted: 0, 1, 2 or 3)"),
+        (["--why-not", "sp=maybe"], "sp=maybe is neither yes nor no"),
+        (["--why-not", "tp=x"], "tp=x is not a whole number"),
+        (["--why-not", "mbs=1.5"], "mbs=1.5 is not a whole number"),
+        (["--why-not", "tp=1,2"], "--why-not: tp=1,2 is a list (accepted: one value"),
+        (["--why-not", "recompute_modules=banana"], "recompute_modules=banana is not known"),
+        (["--why-not", "recompute=full recompute=none"], "recompute=none is given twice"),
+        (
+            ["--why-not", "recompute=every-2 recompute-method=block"],
+            "recompute-method=block is given twice",
+        ),
+        (["--why-not", "banana=2"], "banana=2 is not a knob and its value"),
+        (["--loss", "banana"], "--loss: banana is not known (accepted: eager"),
+        (["--loss", "eager,banana"], "--loss: banana is not known (accepted: eager"),
+        (["--config-kind", "megatron"], "--config-kind: megatron is given without --config"),
         (["--html", "model.json"], "--html: model.json is not the name of a page"),
         (["--html", "/nowhere/page.html"], "it has no folder"),
     ],
@@ -177,6 +198,24 @@ def test_what_no_search_can_do_is_refused_before_one(words: list[str], said: str
     assert result.err.startswith("error: ")
     assert said in result.err
     assert not result.out
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("tp=16 pp=2", {"tp": 16, "pp": 2}),
+        ("--tp=16, --pp=2", {"tp": 16, "pp": 2}),
+        ("tp=16;pp=2", {"tp": 16, "pp": 2}),
+        ("tp=16,pp=2", {"tp": 16, "pp": 2}),
+        ("first-stage-layers=3", {"first_stage_layers": 3}),
+        ("recompute-modules=mlp,core_attn tp=2",
+         {"recompute_modules": ("mlp", "core_attn"), "tp": 2}),
+        ("recompute=every-4", {"recompute": "full", "recompute_method": "uniform",
+                               "recompute_num_layers": 4}),
+    ],
+)  # fmt: skip
+def test_what_is_asked_about_is_read_as_people_write_it(text: str, wanted: Any) -> None:
+    assert wanted_of(text) == wanted
 
 
 def test_why_not_takes_values_with_hyphens() -> None:
@@ -198,3 +237,93 @@ def test_interrupted_before_there_is_a_plan_nothing_is_claimed(
     assert "best" not in result.out
     answer = run("plan", *SMALL, "--why-not", "tp=2", "--json")
     assert (answer.code, answer.json()["complete"], answer.json()["plans"]) == (130, False, [])
+
+
+def test_a_price_is_one_flag_everywhere() -> None:
+    for verb in ("plan", "estimate", "scale"):
+        shown = run(verb, "--help").out
+        assert shown.count("--price") == 1, verb
+
+
+@pytest.mark.parametrize(
+    ("text", "prices"),
+    [
+        (None, {}),
+        ("2.5", {"": 2.5}),
+        ("$2.50", {"": 2.5}),
+        ("H100=2.5, B200=6", {"H100-SXM5-80GB": 2.5, "B200-SXM-180GB": 6.0}),
+        ("H100=2,1", {"H100-SXM5-80GB": 2.0, "": 1.0}),
+    ],
+)
+def test_prices_are_read_as_people_write_them(text: str | None, prices: Any) -> None:
+    assert parse_prices(text) == prices
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "0", "nan", "inf", "1e308", "2.5.0", "k", "H100="])
+def test_what_is_no_price_is_refused_alike(text: str) -> None:
+    said = {
+        run(*words, f"--price={text}").err
+        for words in (
+            ("plan", *SMALL, "--steps", "9"),
+            ("estimate", "gpt2", "--gpus", "4xA100", "--steps", "9"),
+            ("scale", "gpt2", "--gpus", "4,8xA100", "--steps", "9"),
+        )
+    }
+    assert len(said) == 1
+    assert said.pop().startswith("error: --price")
+
+
+def test_a_price_by_device_is_that_of_the_cluster() -> None:
+    words = ("estimate", "gpt2", "--gpus", "4xA100", "--steps", "9", "--json", "--price")
+    assert run(*words, "H100=9,A100=3").json()["run"]["price"] == 3
+    refused = run(*words, "H100=9").json()["error"]
+    assert refused["field"] == "price"
+    assert "A100-SXM4-80GB is not" in refused["message"]
+    points = run("scale", "gpt2", "--gpus", "4xA100,4xH100", "--gbs", "32", "--steps", "9",
+                 "--json", "--price", "H100=9,A100=3").json()["points"]  # fmt: skip
+    assert [point["run"]["price"] for point in points] == [3, 9]
+
+
+def test_a_table_over_several_devices_names_them() -> None:
+    shown = run("scale", "gpt2", "--gpus", "4xA100,4xH100", "--gbs", "32", "--steps", "9").out
+    assert shown.startswith("gpt2 on A100-SXM4-80GB, H100-SXM5-80GB, strong")
+    assert shown.count("4xA100") == shown.count("4xH100") == 2
+
+
+def test_the_cost_of_a_plan_is_that_of_its_estimate() -> None:
+    words = ("plan", *SMALL, "--top", "1", "--steps", "100", "--price", "2", "--json")
+    best = run(*words).json()["plans"][0]
+    assert best["estimate"]["run"]["cost"] == pytest.approx(best["cost"])
+
+
+def test_a_page_that_cannot_be_drawn_is_told_before_the_search(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def never(_: Hunt) -> None:
+        raise AssertionError("the search began")
+
+    monkeypatch.setattr(Hunt, "run", never)
+    monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
+    result = run("plan", *SMALL, "--html", str(tmp_path / "plans.html"))
+    assert result.code == 4
+    assert "tonnage[plot]" in result.err
+
+
+def test_the_fewest_gpus_of_a_range_are_found_host_by_host() -> None:
+    words = ("gpt2", "--gbs", "48", "--seq", "1024", "--vpp", "1", "--tp", "1", "--pp", "1")
+    more = ("--recompute", "none", "--top", "1", "--steps", "9", "--json", "--gpus")
+    whole = run("plan", *words, *more, "24xA100").json()["plans"][0]["estimate"]
+    late = ("--objective", "gpus", "--deadline", f"{9 * whole['step']['seconds'] * 1.05}s")
+    found = run("plan", *words, *late, *more, "1..24xA100").json()["plans"][0]["estimate"]
+    assert found["cluster"]["gpus"] == 24
+
+
+def test_a_missed_deadline_is_told_with_the_fastest_plan() -> None:
+    shown = run("plan", *SMALL, "--steps", "1000000", "--deadline", "3h")
+    assert shown.code == 3
+    assert "The nearest  the fastest plan, on 4 x A100" in shown.out
+    assert "and the deadline is 0.1" in " ".join(shown.out.split())
+    shown = run("plan", *SMALL, "--steps", "1000000", "--budget", "9", "--price", "2")
+    assert shown.code == 3
+    assert "the plan on the fewest GPUs" in shown.out
+    assert "and the budget is 9.00" in " ".join(shown.out.split())

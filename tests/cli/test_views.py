@@ -79,3 +79,23 @@ def test_a_page_of_measured_runs(tmp_path: Path) -> None:
         assert expected in text
     assert "<b>one</b>" not in text
     assert run("score", str(rows), "--html", str(tmp_path / "score.csv")).code == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (("--export", "megatron"), ("--html", "page.html")),
+        (("--export", "megatron"), ("--timeline",)),
+        (("--export", "megatron"), ("--gantt",)),
+        (("--export", "megatron"), ("--explain", "parameters")),
+        (("--explain", "parameters"), ("--html", "page.html")),
+        (("--explain", "parameters"), ("--timeline",)),
+    ],
+)
+def test_what_prints_one_thing_alone_takes_no_other(
+    first: tuple[str, ...], second: tuple[str, ...]
+) -> None:
+    result = run("estimate", "gpt2", "--gpus", "8xA100", *first, *second)
+    assert result.code == 2
+    assert f"{first[0]}: {first[1]} is given beside {second[0]}" in result.err
+    assert not result.out

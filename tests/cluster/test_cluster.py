@@ -84,6 +84,32 @@ def test_two_dots_double() -> None:
     assert [gpus for gpus, _ in gpus_and_names("8..8xH100")] == [8]
 
 
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("1..32xH100", [1, 2, 4, 8, 16, 24, 32]),
+        ("8..40xH100", [8, 16, 24, 32, 40]),
+        ("3..16xH100", [3, 4, 8, 16]),
+        ("2..6xH100", [2, 4, 6]),
+        ("8xH100", [8]),
+        ("8..16xH100,24..32xH100", [8, 16, 24, 32]),
+    ],
+)
+def test_a_range_can_be_every_host(text: str, counts: list[int]) -> None:
+    assert [each.gpus for each in parse_clusters(text, every=True)] == counts
+
+
+def test_hosts_of_another_size_are_gone_through_as_they_are() -> None:
+    found = parse_clusters("1..12xH100", every=True, gpus_per_node=4)
+    assert [each.gpus for each in found] == [1, 2, 4, 8, 12]
+
+
+@pytest.mark.parametrize("text", ["0..8xH100", "16..8xH100", "8..1000000xH100", "8..20xH100"])
+def test_what_is_no_range_of_hosts(text: str) -> None:
+    with pytest.raises(InputError, match=r"^--gpus"):
+        parse_clusters(text, every=True)
+
+
 def test_a_list_over_a_device_file_is_one_of_counts() -> None:
     own = replace(H100, name="own", gpus_per_node=4)
     found = parse_clusters("4..16, 64", device=own)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
+import re
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.plan.strategies import DENSE, MIXTURE, cluster
@@ -20,10 +22,14 @@ from tonnage.errors import InputError
 from tonnage.estimation import Limits, estimate
 from tonnage.plan import Plan, resolve
 from tonnage.search import Question, SearchAnswer, find_plans, why_not
+from tonnage.search import excluded as excluding
 from tonnage.search.evaluate import evaluate
 from tonnage.search.group import Group
+from tonnage.search.hunt import Hunt
 from tonnage.search.neighbours import neighbours
 from tonnage.search.pieces import plan_of_row
+from tonnage.search.plainer import NEAR, plainness
+from tonnage.search.rank import Ranking
 
 MIB = 2**20
 NARROW: dict[str, tuple[Any, ...]] = {"cp": (1,), "mbs": (1, 2), "loss": ("eager",)}
@@ -103,6 +109,7 @@ def test_more_memory_never_makes_the_best_time_worse(less: int, more: int) -> No
     )
 )
 def test_fixing_a_knob_never_improves_the_best(choices: dict[str, tuple[Any, ...]]) -> None:
+    assume(min(choices.get("tp", (1,))) * min(choices.get("pp", (1,))) <= 4)
     _, _, device = weighed()
     memory = int(device.min()) + MIB
     free = best_within(memory).plans[0].estimate.step.seconds
@@ -142,6 +149,74 @@ def test_every_plan_returned_equals_its_own_estimate(architecture: Any, runtime:
         assert alone.memory.peak_bytes.device <= point.device_bytes
 
 
+@pytest.mark.parametrize("objective", ["time", "cost"])
+def test_what_only_a_closed_bound_excludes_is_replayed(objective: Any) -> None:
+    asked = question(runtime="nanotron", objective=objective, prices={"": 1.0}, top=2)
+    best = find_plans(asked).plans[0].estimate
+    assert best.fits_by == "replay"
+    # Just as much memory as its replay needs, which its closed bound does not know.
+    found = find_plans(limited(asked, best.memory.peak_bytes.device))
+    assert found.replayed > 0
+    assert found.plans[0].estimate.fits
+    assert found.plans[0].estimate.step.seconds == pytest.approx(best.step.seconds, rel=1e-12)
+    assert found.frontier[0].seconds == pytest.approx(best.step.seconds, rel=1e-12)
+    assert found.feasible > 0
+
+
+def test_where_nothing_is_replayed_a_closed_form_tells_what_fits() -> None:
+    found = find_plans(question())
+    assert found.replayed == 0
+    assert {each.estimate.fits_by for each in found.plans} == {"closed form"}
+
+
+def test_what_bounds_exclude_is_kept_by_its_floors() -> None:
+    asked = question()
+    found = find_plans(asked)
+    assert 0 < len(found.excluded) <= 2 * excluding.MOST
+    assert all(mark.device_bytes > 0 and not mark.good for mark in found.excluded)
+    for mark in (found.excluded[0], found.excluded[-1]):
+        words = re.sub(r"^\S+ ", "", mark.label).split()
+        named: dict[str, str] = dict(zip(words[::2], words[1::2], strict=True))
+        kept: dict[str, tuple[Any, ...]] = {"sp": (named.pop("sp") == "on",)}
+        kept |= {name: (int(value),) for name, value in named.items()}
+        best = find_plans(question(choices=kept, top=1)).plans[0].estimate
+        assert best.step.seconds >= mark.seconds > 0
+        assert best.memory.peak_bytes.device >= mark.device_bytes
+
+
+def test_the_answer_is_json_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(excluding, "MOST", 10)
+    found = find_plans(question())
+    assert len(found.excluded) <= 20
+    data = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert data["schema_version"] == 1
+    assert data["plans"][0]["estimate"]["step"]["seconds"] == found.plans[0].estimate.step.seconds
+    assert len(data["frontier"]) == len(found.frontier)
+    assert not {"cloud", "excluded"} & data.keys()
+    reason = why_not(question(), {"tp": 4, "mbs": 1}, found.plans[0]).to_dict()
+    assert json.loads(json.dumps(reason))["verdict"] == reason["verdict"]
+
+
+def test_the_plainest_of_equals_is_the_best() -> None:
+    ranking = Ranking(question())
+    keys = [ranking.key(0, 1.0, 5, 9, odd) for odd in (plainness(Plan(tp=2, sp=False)), 0)]
+    assert keys[1] < keys[0]
+    assert plainness(Plan(tp=2, sp=True)) == plainness(Plan(tp=2)) == plainness(Plan()) == 0
+    assert plainness(Plan(tp=2, sp=False, vpp=2, first_stage_layers=3)) == 3
+
+
+def test_what_is_as_good_and_plainer_is_told_and_is_a_neighbour() -> None:
+    found = find_plans(question(load("llama-3.1-8b"), gpus=8, gbs=64, seq=4096, choices={
+        "tp": (2,), "pp": (1,), "cp": (1,), "recompute": ("none",)}))  # fmt: skip
+    best = found.plans[0]
+    assert best.plan.sp is False
+    (sp,) = (each for each in found.plainer if each.knob == "sp")
+    assert (sp.before, sp.after, sp.fits) == ("off", "on", True)
+    assert sp.seconds is not None
+    assert 0 < sp.seconds < NEAR * best.estimate.step.seconds
+    assert sp in found.neighbours
+
+
 def test_the_same_question_has_the_same_answer() -> None:
     first, second = (find_plans(question()) for _ in range(2))
     assert dataclasses.replace(first, seconds=0.0) == dataclasses.replace(second, seconds=0.0)
@@ -167,6 +242,37 @@ def test_fewest_gpus_are_the_smallest_cluster_that_will_do() -> None:
     fastest = find_plans(dataclasses.replace(hurry, objective="time")).plans[0].estimate
     late = dataclasses.replace(hurry, deadline=fastest.step.seconds * 10)
     assert find_plans(late).plans[0].estimate.cluster.gpus == fastest.cluster.gpus
+
+
+def test_no_cluster_is_looked_at_that_cannot_be_in_time_even_at_its_peak(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = several(objective="gpus", limits=Limits(steps=10))
+    free = find_plans(dataclasses.replace(asked, objective="time")).plans[0].estimate
+    bound = free.step.lower_bound_seconds * free.cluster.gpus
+    looked: list[int] = []
+    run = Hunt.run
+
+    def noted(hunt: Hunt) -> None:
+        looked.append(hunt.space.cluster.gpus)
+        run(hunt)
+
+    monkeypatch.setattr(Hunt, "run", noted)
+    # As long as two devices take at their peak, less a little: only more than two can do it.
+    tight = dataclasses.replace(asked, deadline=0.999 * 10 * bound / 2)
+    find_plans(dataclasses.replace(tight, fitting=False))
+    assert looked[0] == 4
+
+
+def test_a_missed_deadline_says_what_the_fastest_plan_takes() -> None:
+    asked = several(limits=Limits(steps=10))
+    fastest = find_plans(asked).plans[0].estimate
+    late = dataclasses.replace(asked, deadline=0.9 * 10 * fastest.step.seconds)
+    near = find_plans(late).nearest
+    assert near is not None
+    assert near.estimate.fits
+    assert near.estimate.cluster.gpus == 8
+    assert near.estimate.step.seconds >= fastest.step.seconds * (1 - 1e-12)
 
 
 def test_the_cheapest_is_the_least_product_of_price_gpus_and_time() -> None:
@@ -236,6 +342,7 @@ def test_why_not_of_the_best_plan_is_that_it_is_the_best() -> None:
         ({"choices": {"seq": (1,)}}, "seq"),
         ({"choices": {"tp": ()}}, "tp"),
         ({"top": 0}, "top"),
+        ({"base": Plan(gbs=8, microbatch_group=4)}, "microbatch_group"),
         ({"deadline": 5.0}, "deadline"),
         ({"objective": "cost"}, "price"),
     ],

@@ -55,6 +55,10 @@ def find_config(model: str) -> Found:
     Raises:
         InputError: there is no such model, it cannot be fetched, or its file is no JSON.
     """
+    if not isinstance(model, str):
+        raise InputError(
+            field="MODEL", value=model, problem="is not text that names one", accepted=_ACCEPTED
+        )
     entry = catalog.find(model)
     if entry is not None:
         return Found(config=entry.config, name=entry.name, source=entry.source)

@@ -11,21 +11,21 @@ from tonnage.cli.cluster import ClusterFlags
 from tonnage.cli.flags import plan_changes, with_plan_flags
 from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
-from tonnage.cli.run import WHAT, ModelName, PlanFile, read_plan
-from tonnage.cli.stdin import show_hyphen
+from tonnage.cli.run import WHAT, Model, SourceFlags, gather
 from tonnage.cli.written import check_page_name
 
 _NO_CLUSTER = ClusterFlags()
 _NO_LIMITS = LimitFlags()
+_NO_SOURCE = SourceFlags()
 
 
 @with_plan_flags
 def batch(
-    model: ModelName,
+    model: Model = None,
     /,
     *,
+    source: SourceFlags = _NO_SOURCE,
     cluster: ClusterFlags = _NO_CLUSTER,
-    plan_file: PlanFile = None,
     html: Annotated[
         Path | None,
         Parameter(
@@ -40,13 +40,12 @@ def batch(
     **flags: Any,
 ) -> int:
     """Step time and throughput against the batch: the knee, and the limit of memory."""
-    from tonnage.arch import load
     from tonnage.search.batch_curve import batch_curve
 
     if html is not None:
         check_page_name(html)
-    plan = read_plan(plan_file, plan_changes(flags))
-    curve = batch_curve(load(show_hyphen(model)), plan, cluster.read(), limits.read())
+    run = gather(model, source, cluster, limits, plan_changes(flags))
+    curve = batch_curve(run.architecture, run.plan, run.cluster, run.limits)
     if html is not None:
         from tonnage.report.batch_html import write_html
 

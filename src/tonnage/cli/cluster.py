@@ -71,8 +71,11 @@ class ClusterFlags:
             parse_cluster(self._gpus(), field="gpus", device=device, gpus_per_node=per_node)
         )
 
-    def read_all(self) -> tuple[Cluster, ...]:
+    def read_all(self, *, every: bool = False) -> tuple[Cluster, ...]:
         """The clusters of a list, ``8,64,512xH100`` or ``8..512xH100``, in the order written.
+
+        Args:
+            every: as `tonnage.cluster.parse_clusters` has it.
 
         Raises:
             InputError: as `read`.
@@ -82,7 +85,9 @@ class ClusterFlags:
         if self.cluster_file is not None:
             return (self.read(),)
         device, per_node = self._device(), self._per_node()
-        found = parse_clusters(self._gpus(), field="gpus", device=device, gpus_per_node=per_node)
+        found = parse_clusters(
+            self._gpus(), field="gpus", device=device, gpus_per_node=per_node, every=every
+        )
         return tuple(self._changed(cluster) for cluster in found)
 
     def _changed(self, cluster: Cluster) -> Cluster:

@@ -15,13 +15,15 @@ from tonnage.cli.cluster import ClusterFlags
 from tonnage.cli.flags import field_types, plan_changes, with_plan_flags
 from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
+from tonnage.cli.run import SourceFlags, gather
+from tonnage.cli.views import ViewFlags
 from tonnage.errors import InputError
 from tonnage.files import UnreadableError, parse_json, read_bounded
-from tonnage.plan import Plan
 
 _WHAT = Group("Sides", sort_key=1)
 _NO_CLUSTER = ClusterFlags()
 _NO_LIMITS = LimitFlags()
+_NO_SOURCE = SourceFlags()
 LARGEST_ANSWER = 16 * 2**20
 
 
@@ -30,6 +32,7 @@ class _Words:
     """What some words of a command line say of a run."""
 
     model: str | None
+    source: SourceFlags
     cluster: ClusterFlags
     limits: LimitFlags
     plan: Mapping[str, Any]
@@ -38,6 +41,7 @@ class _Words:
         """These words, and the other's where these say nothing."""
         return _Words(
             model=self.model or other.model,
+            source=other.source if self.source == _NO_SOURCE else self.source,
             cluster=_over(self.cluster, other.cluster),
             limits=_over(self.limits, other.limits),
             plan={**other.plan, **self.plan},
@@ -58,6 +62,7 @@ def compare(
         str | None,
         Parameter(group=_WHAT, help="The model of every side that names none."),
     ] = None,
+    source: SourceFlags = _NO_SOURCE,
     cluster: ClusterFlags = _NO_CLUSTER,
     as_json: JsonFlag = False,
     limits: LimitFlags = _NO_LIMITS,
@@ -66,7 +71,9 @@ def compare(
     """Set runs side by side; flags outside the quotes hold for all of them."""
     from tonnage.search.comparison import compare as set_beside
 
-    common = _Words(model=model, cluster=cluster, limits=limits, plan=plan_changes(flags))
+    common = _Words(
+        model=model, source=source, cluster=cluster, limits=limits, plan=plan_changes(flags)
+    )
     found = set_beside(sides, [_answer(side, common) for side in sides])
     if as_json:
         print_json(found.to_dict())
@@ -91,21 +98,18 @@ def _answer(side: str, common: _Words) -> dict[str, Any]:
     """The estimate of one side."""
     if side.endswith(".json") and Path(side).is_file() and (saved := _saved(side)) is not None:
         return saved
-    from tonnage.arch import load
     from tonnage.estimation import estimate
 
     words = _parse(side).over(common)
-    if words.model is None:
+    if words.model is None and not words.source.config and words.source.model_file is None:
         raise InputError(
             field="SIDE",
             value=side,
             problem="names no model",
-            accepted="a MODEL at its start, or --model for all sides",
+            accepted="a MODEL at its start, --config FILE, or --model for all sides",
         )
-    answer = estimate(
-        load(words.model), Plan(**words.plan), words.cluster.read(), words.limits.read()
-    )
-    return answer.to_dict()
+    run = gather(words.model, words.source, words.cluster, words.limits, dict(words.plan))
+    return estimate(run.architecture, run.plan, run.cluster, run.limits).to_dict()
 
 
 def _parse(side: str) -> _Words:
@@ -122,17 +126,19 @@ def _parse(side: str) -> _Words:
         ["estimate", *words], print_error=False, exit_on_error=False
     )
     given = dict(bound.arguments)
-    for name in ("model_file", "plan_file", "explain", "as_json"):
-        if given.get(name):
+    views: ViewFlags = given.get("views") or ViewFlags()
+    for name in ("explain", "export", "as_json", *views.given()):
+        if given.get(name) or name in views.given():
             flag = name.removeprefix("as_").replace("_", "-")
             raise InputError(
                 field="SIDE",
                 value=side,
                 problem=f"holds --{flag}, which is no part of a plan",
-                accepted="MODEL and the flags of a plan, a cluster and limits",
+                accepted="MODEL or files, and the flags of a plan, a cluster and limits",
             )
     return _Words(
         model=given.get("model"),
+        source=given.get("source") or _NO_SOURCE,
         cluster=given.get("cluster") or _NO_CLUSTER,
         limits=given.get("limits") or _NO_LIMITS,
         plan=plan_changes({name: given.get(name) for name in field_types()}),

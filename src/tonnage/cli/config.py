@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tonnage.cli.cluster import ClusterFlags
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tonnage.formats import Launch
 
 _COUNT = re.compile(r"\s*([0-9]{1,9})\s*[x×*]", re.IGNORECASE)
+_LIST = re.compile(r",|\.\.")
 _SHOWN = 6
 _ALTERNATIVES = {"gbs": "grad_acc", "grad_acc": "gbs"}
 """Fields of which one follows from the other."""
@@ -46,7 +47,7 @@ class Configured:
         model: str | None,
         changes: Mapping[str, Any],
         *,
-        vocab: bool,
+        known: Collection[str],
         gpus: int | None,
     ) -> Configured:
         """Read the files and put the command line over them.
@@ -56,7 +57,7 @@ class Configured:
             kind: ``--config-kind``.
             model: MODEL, or None.
             changes: fields of the plan that flags set.
-            vocab: whether ``--vocab-size`` is given.
+            known: what the file need not say besides: ``vocab``, and fields of the plan.
             gpus: devices that ``--gpus`` counts, or None.
 
         Raises:
@@ -65,8 +66,7 @@ class Configured:
         from tonnage.formats import read_launch
 
         launch = read_launch(*paths, kind=kind, gpus=gpus)
-        given = {*changes, *(("model", "vocab") if model else ()), *(("vocab",) if vocab else ())}
-        launch.require(given)
+        launch.require({*changes, *known, *(("model", "vocab") if model else ())})
         dropped = {_ALTERNATIVES.get(name) for name in changes}
         fields = {name: v for name, v in launch.plan.items() if name not in dropped}
         return cls(launch=launch, plan=Plan(**{**fields, **changes}), model=model)
@@ -93,26 +93,26 @@ class Configured:
                 problem=f"file names the model {shorten(name)}, and {error.message}: give MODEL",
             ) from None
 
-    def cluster(self, flags: ClusterFlags) -> Cluster:
-        """The cluster of the flags, with the number of devices that the file says.
+    def full(self, flags: ClusterFlags) -> ClusterFlags:
+        """The flags of a cluster, with the number of devices that the file says.
 
         Raises:
             InputError: neither says how many devices of what.
         """
         if flags.cluster_file is not None:
-            return flags.read()
+            return flags
         count, device = self.launch.gpus, flags.gpus or self.launch.device
         if device is None and flags.device_file is None:
             raise _lacks(self.launch, "device", f"--gpus {count or 8}xH100")
         if flags.device_file is not None:
             text = flags.gpus or (str(count) if count else None)
-        elif device is not None and _COUNT.match(device):
+        elif device is not None and (_COUNT.match(device) or _LIST.search(device)):
             text = device
         else:
             text = f"{count}x{device}" if count else None
         if text is None:
             raise _lacks(self.launch, "number of devices", f"--gpus 8x{device or 'DEVICE'}")
-        return dataclasses.replace(flags, gpus=text).read()
+        return dataclasses.replace(flags, gpus=text)
 
     def settled(self, cluster: Cluster) -> Plan:
         """The plan on its cluster, with a micro-batch no larger than a rank's share.
@@ -128,14 +128,18 @@ class Configured:
             return plan
         return dataclasses.replace(plan, mbs=share)
 
-    def limits(self, flags: LimitFlags) -> Limits:
+    def limits(self, flags: LimitFlags, device: str | None) -> Limits:
         """The limits of the flags, with the length of the run that the file says.
+
+        Args:
+            flags: the flags.
+            device: whose price counts; None: no price.
 
         Raises:
             InputError: a flag has a value that stands for nothing.
         """
         tokens, steps = self.launch.tokens, self.launch.steps
-        return flags.read(tokens=tokens, steps=None if tokens else steps)
+        return flags.read(device, tokens=tokens, steps=None if tokens else steps)
 
     def account(self) -> dict[str, Any]:
         """What became of the file's keys, for ``--json``."""

@@ -15,6 +15,7 @@ from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
 from tonnage.cli.run import WHAT, Run, SourceFlags, gather
 from tonnage.cli.views import ViewFlags
+from tonnage.errors import InputError
 
 if TYPE_CHECKING:
     from tonnage.estimation import Estimate, Explanation
@@ -64,6 +65,7 @@ def estimate(
     """
     from tonnage.estimation import estimate as weigh
 
+    _check_one_output(export, explain, views)
     changes = plan_changes(flags)
     run = gather(model, source, cluster, limits, changes)
     if export is not None:
@@ -91,6 +93,23 @@ def estimate(
         return _show(answer, None, faster, run, drawn, as_json=as_json)
     found = nearest(run.architecture, run.plan, run.cluster, run.limits, before=answer)
     return _show(answer, found, (), run, drawn, as_json=as_json)
+
+
+def _check_one_output(export: str | None, explain: str | None, views: ViewFlags) -> None:
+    """What prints one thing and nothing else leaves no room for another.
+
+    Raises:
+        InputError: two such flags are given.
+    """
+    alone = {"export": export, "explain": explain}
+    given = [*(name for name, value in alone.items() if value is not None), *views.given()]
+    if len(given) > 1 and given[0] in alone:
+        raise InputError(
+            field=given[0],
+            value=alone[given[0]],
+            problem=f"is given beside --{given[1]}, and what it prints is all that is printed",
+            accepted="one of the two",
+        )
 
 
 def _show(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 from cyclopts import Group, Parameter
 
+from tonnage.cli.money import parse_prices, price_of
 from tonnage.errors import InputError
 from tonnage.estimation import Failures, Limits
 from tonnage.quantity import (
@@ -47,7 +47,11 @@ class LimitFlags:
         str | None, _flag("X", "Share of peak FLOP/s that matrix products reach, such as 0.5.")
     ] = None
     price: Annotated[
-        str | None, _flag("X", "Of an hour of one GPU, in any currency: the cost of the run.")
+        str | None,
+        _flag(
+            "X",
+            "Money for an hour of one GPU, in any currency: 2.5, or by device: H100=2.5,B200=6.",
+        ),
     ] = None
     mtbf: Annotated[
         str | None,
@@ -64,10 +68,13 @@ class LimitFlags:
         str | None, _flag("TIME", "From a failure until work goes on; 10min if left out.")
     ] = None
 
-    def read(self, *, tokens: int | None = None, steps: int | None = None) -> Limits:
+    def read(
+        self, device: str | None, *, tokens: int | None = None, steps: int | None = None
+    ) -> Limits:
         """The limits that the texts stand for.
 
         Args:
+            device: whose price counts; None: no price, which is then asked of `prices`.
             tokens: length of the run where no flag says it.
             steps: the same in steps, where it is not known in tokens.
 
@@ -84,9 +91,17 @@ class LimitFlags:
             memory_limit=_read(self.memory_limit, parse_bytes, "memory_limit"),
             margin=_read(self.margin, parse_bytes_or_fraction, "margin"),
             efficiency=STATED if share is None else Efficiency(compute=share),
-            price=_read(self.price, _price, "price"),
+            price=None if device is None else price_of(self.prices(), device),
             failures=self._failures(),
         )
+
+    def prices(self) -> dict[str, float]:
+        """Money for a GPU-hour by device, as `tonnage.cli.money.parse_prices` has it.
+
+        Raises:
+            InputError: the text stands for none.
+        """
+        return parse_prices(self.price)
 
     def _failures(self) -> Failures | None:
         rate = _read(self.checkpoint_bandwidth, parse_rate, "checkpoint_bandwidth")
@@ -110,22 +125,6 @@ class LimitFlags:
                 accepted="what the whole job writes to storage, such as 100GB/s",
             )
         return Failures(mtbf=mtbf, checkpoint_bandwidth=rate, restart=restart)
-
-
-DEAREST = 1e15
-"""No GPU-hour or run costs more: a typing error, and a bound on the arithmetic."""
-
-
-def _price(text: str, *, field: str) -> float:
-    try:
-        value = float(text) if text.isascii() else math.nan
-    except ValueError:
-        value = math.nan
-    if 0 <= value <= DEAREST:
-        return value
-    raise InputError(
-        field=field, value=text, problem="is no price", accepted="a number up to 1e15, such as 2.50"
-    )
 
 
 def _read(text: str | None, parse: Callable[..., T], field: str) -> T | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Group, Parameter
 
@@ -24,15 +25,14 @@ if TYPE_CHECKING:
 
 WHAT = Group("Model and plan", sort_key=1)
 
-ModelName: TypeAlias = Annotated[
-    str, Parameter(group=WHAT, help="A catalog name, a config.json, a folder or a hub name.")
-]
-"""MODEL of a verb that cannot do without it."""
+Several: TypeAlias = Literal["doubled", "every"]
+"""How a range of ``--gpus`` is gone through: by doubling, or host by host."""
 
-PlanFile: TypeAlias = Annotated[
-    str | None, Parameter(group=WHAT, metavar="FILE", help="Plan fields as JSON or TOML.")
+Model: TypeAlias = Annotated[
+    str | None,
+    Parameter(group=WHAT, help="A catalog name, a config.json, a folder, - or a hub name."),
 ]
-"""``--plan-file`` of a verb that takes no other file."""
+"""MODEL, which a file can stand in for."""
 
 
 @Parameter(name="*")
@@ -84,16 +84,21 @@ class Run:
     Attributes:
         architecture: the model.
         plan: how it is run.
-        cluster: where.
+        clusters: where: several only for a verb that goes through a list.
         limits: how long, and within what.
         configured: the launch file that it comes from, or None.
     """
 
     architecture: Architecture
     plan: Plan
-    cluster: Cluster
+    clusters: tuple[Cluster, ...]
     limits: Limits
     configured: Configured | None = None
+
+    @property
+    def cluster(self) -> Cluster:
+        """The only cluster, or the first of the list."""
+        return self.clusters[0]
 
 
 def gather(
@@ -102,6 +107,9 @@ def gather(
     cluster: ClusterFlags,
     limits: LimitFlags,
     changes: dict[str, Any],
+    *,
+    several: Several | None = None,
+    chosen: Collection[str] = (),
 ) -> Run:
     """Everything that a command line and its files say together.
 
@@ -111,13 +119,17 @@ def gather(
         cluster: flags of the cluster.
         limits: flags of the limits.
         changes: fields of the plan that flags set.
+        several: how a list of ``--gpus`` is read; None: it is one cluster. With a list the limits
+            have no price, which depends on the device.
+        chosen: fields of the plan that a file need not say: they are searched.
 
     Raises:
         InputError: something is missing, given twice, or no value of its flag.
     """
     vocab = _vocabulary(source.vocab_size)
     if source.config:
-        return _from_launch(model, source, cluster, limits, changes, vocab)
+        configured = _configured(model, source, cluster, changes, vocab, chosen)
+        return _from_launch(configured, cluster, limits, changes, vocab, several=several)
     if source.config_kind is not None:
         raise InputError(
             field="config_kind", value=source.config_kind, problem="is given without --config"
@@ -125,25 +137,25 @@ def gather(
     from tonnage.arch import load
 
     named = named_model(model, source.model_file)
-    where = cluster.read()
+    where = clusters_of(cluster, several)
     plan = read_plan(source.plan_file, changes)
-    within = limits.read()
+    within = limits.read(None if several is not None else where[0].device.name)
     return Run(
         architecture=_with_vocabulary(load(show_hyphen(named)), vocab),
         plan=plan,
-        cluster=where,
+        clusters=where,
         limits=within,
     )
 
 
-def _from_launch(
+def _configured(
     model: str | None,
     source: SourceFlags,
     cluster: ClusterFlags,
-    limits: LimitFlags,
     changes: dict[str, Any],
     vocab: int | None,
-) -> Run:
+    chosen: Collection[str],
+) -> Configured:
     from tonnage.cli.config import Configured, count_of
 
     if source.plan_file is not None:
@@ -153,25 +165,45 @@ def _from_launch(
     named = model
     if source.model_file is not None:
         named = named_model(model, source.model_file)
-    configured = Configured.read(
+    return Configured.read(
         [show_hyphen(path) for path in source.config],
         source.config_kind,
         None if named is None else show_hyphen(named),
         changes,
-        vocab=vocab is not None,
+        known={*chosen, *(("vocab",) if vocab is not None else ())},
         gpus=count_of(cluster.gpus),
     )
-    where = configured.cluster(cluster)
+
+
+def _from_launch(
+    configured: Configured,
+    cluster: ClusterFlags,
+    limits: LimitFlags,
+    changes: dict[str, Any],
+    vocab: int | None,
+    *,
+    several: Several | None,
+) -> Run:
+    where = clusters_of(configured.full(cluster), several)
     architecture = _with_vocabulary(configured.architecture(), vocab)
-    plan = configured.launch.sized(configured.settled(where), architecture)
+    plan = configured.launch.sized(configured.settled(where[0]), architecture)
     return Run(
-        cluster=where,
-        limits=configured.limits(limits),
+        clusters=where,
+        limits=configured.limits(limits, None if several is not None else where[0].device.name),
         architecture=architecture,
         # Launch files set what their run has no use for; a flag that does is an error.
         plan=without_idle(plan, architecture, keep=changes),
         configured=configured,
     )
+
+
+def clusters_of(flags: ClusterFlags, several: Several | None) -> tuple[Cluster, ...]:
+    """The clusters that the flags stand for: one, unless a list is asked for.
+
+    Raises:
+        InputError: a flag stands for nothing, or two contradict each other.
+    """
+    return (flags.read(),) if several is None else flags.read_all(every=several == "every")
 
 
 def named_model(model: str | None, file: str | None) -> str:

@@ -10,20 +10,21 @@ from tonnage.cli.cluster import ClusterFlags
 from tonnage.cli.flags import plan_changes, with_plan_flags
 from tonnage.cli.limits import LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
-from tonnage.cli.run import WHAT, ModelName, PlanFile, read_plan
-from tonnage.cli.stdin import show_hyphen
+from tonnage.cli.run import WHAT, Model, SourceFlags, gather
+from tonnage.cli.shared import freed
 
 _NO_CLUSTER = ClusterFlags()
 _NO_LIMITS = LimitFlags()
+_NO_SOURCE = SourceFlags()
 
 
 @with_plan_flags
 def scale(
-    model: ModelName,
+    model: Model = None,
     /,
     *,
+    source: SourceFlags = _NO_SOURCE,
     cluster: ClusterFlags = _NO_CLUSTER,
-    plan_file: PlanFile = None,
     weak: Annotated[
         bool,
         Parameter(
@@ -38,12 +39,12 @@ def scale(
     **flags: Any,
 ) -> int:
     """One plan on clusters of several sizes: step time, throughput, memory and efficiency."""
-    from tonnage.arch import load
     from tonnage.search.scaling import scaling
 
-    clusters = cluster.read_all()
-    plan = read_plan(plan_file, plan_changes(flags))
-    points = scaling(load(show_hyphen(model)), plan, clusters, limits.read(), weak=weak)
+    changes = plan_changes(flags)
+    run = gather(model, source, cluster, limits, changes, several="doubled")
+    plan, prices = freed(run, changes), limits.prices()
+    points = scaling(run.architecture, plan, run.clusters, run.limits, weak=weak, prices=prices)
     if as_json:
         print_json(
             {"scaling": "weak" if weak else "strong", "points": [p.to_dict() for p in points]}

@@ -49,6 +49,10 @@ class ViewFlags:
         ),
     ] = None
 
+    def given(self) -> list[str]:
+        """The flags that were given."""
+        return [field.name for field in dataclasses.fields(self) if getattr(self, field.name)]
+
     @property
     def asked(self) -> bool:
         """Whether any of them was given."""

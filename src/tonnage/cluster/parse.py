@@ -12,6 +12,7 @@ from tonnage.errors import InputError
 _ACCEPTED = "a number and a device, such as 8xH100"
 _ACCEPTED_LIST = "such as 8xH100, or 8,64xH100, or 8..64xH100"
 _LONGEST_LIST = 64
+_LONGEST_RANGE = 4096
 _LONGEST_TEXT = 4096  # also keeps a count short enough for `int`
 
 _COUNT = r"[0-9]+"
@@ -70,6 +71,7 @@ def parse_clusters(
     field: str = "--gpus",
     device: Device | None = None,
     gpus_per_node: int | None = None,
+    every: bool = False,
 ) -> tuple[Cluster, ...]:
     """Several clusters: items by comma, in the order written.
 
@@ -81,6 +83,8 @@ def parse_clusters(
         field: the flag or key that it stands in, for errors.
         device: a device that is not in the catalog; every item is then a bare count.
         gpus_per_node: devices in one host, where not as many as usual.
+        every: a range is not doubled: it is all whole hosts, powers of two within a host, and
+            its ends.
 
     Raises:
         InputError: as `parse_cluster`, or where a count has no device to take.
@@ -92,7 +96,7 @@ def parse_clusters(
     found: list[tuple[Cluster, ...]] = []
     entry = device
     for item in reversed(items):  # the device of a bare count stands to its right
-        counts, named = _counts_and_device(item.strip(), field=field)
+        first, last, named = _ends_and_device(item.strip(), field=field)
         if named and device is not None:
             problem = "names a device, which a device file does already"
             raise InputError(field=field, value=item.strip(), problem=problem, accepted="a count")
@@ -105,29 +109,35 @@ def parse_clusters(
                 accepted=_ACCEPTED_LIST,
                 hint="a bare count takes the device that comes after it",
             )
+        if every:
+            host = gpus_per_node or entry.gpus_per_node
+            counts = _hosts(item.strip(), first, last, host, field=field)
+        else:
+            counts = _doubled(item.strip(), first, last, field=field)
         each = [_cluster(count, entry, gpus_per_node, field=field) for count in counts]
         found.append(tuple(each))
     return tuple(cluster for clusters in reversed(found) for cluster in clusters)
 
 
 def _within_limits(text: str, *, field: str) -> str:
+    if not isinstance(text, str):
+        raise InputError(field=field, value=text, problem="is not text", accepted=_ACCEPTED_LIST)
     if len(text) <= _LONGEST_TEXT:
         return text
     problem = f"is longer than {_LONGEST_TEXT} characters"
     raise InputError(field=field, value=text, problem=problem, accepted=_ACCEPTED_LIST)
 
 
-def _counts_and_device(item: str, *, field: str) -> tuple[tuple[int, ...], str]:
-    """The counts of one item, and its device ('' where it names none)."""
+def _ends_and_device(item: str, *, field: str) -> tuple[int, int, str]:
+    """The first and last count of one item, and its device ('' where it names none)."""
     if not item:
         problem = "has an empty part"
         raise InputError(field=field, value="''", problem=problem, accepted=_ACCEPTED_LIST)
     match = _ITEM.fullmatch(item)
     if match is None:
-        return (1,), item
+        return 1, 1, item
     first = int(match["first"])
-    last = int(match["last"] or first)
-    return _doubled(item, first, last, field=field), match["device"] or ""
+    return first, int(match["last"] or first), match["device"] or ""
 
 
 def _doubled(item: str, first: int, last: int, *, field: str) -> tuple[int, ...]:
@@ -144,6 +154,21 @@ def _doubled(item: str, first: int, last: int, *, field: str) -> tuple[int, ...]
         problem=f"does not reach {last} by doubling {first}",
         accepted=f"{first}..{below} or {first}..{2 * below}" if first else "a count from 1",
     )
+
+
+def _hosts(item: str, first: int, last: int, host: int, *, field: str) -> tuple[int, ...]:
+    """``first`` to ``last``: whole hosts, powers of two within one, and both ends."""
+    if not 0 < first <= last or (last - first) // host > _LONGEST_RANGE:
+        raise InputError(
+            field=field,
+            value=item,
+            problem=f"is no range of at most {_LONGEST_RANGE} hosts",
+            accepted="such as 8..1024xH100",
+        )
+    within = (2**power for power in range(host.bit_length()))
+    whole = range(-(-first // host) * host, last + 1, host)
+    counts = {first, last, *(count for count in within if count < host), *whole}
+    return tuple(sorted(count for count in counts if first <= count <= last))
 
 
 def _cluster(gpus: int, device: Device, gpus_per_node: int | None, *, field: str) -> Cluster:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from tonnage.plan import Plan
 
@@ -244,6 +244,10 @@ class RunPart:
     cost: float | None = None
 
 
+FitsBy: TypeAlias = Literal["replay", "closed form"]
+"""How reserved memory was found: by replay of the allocations, or by a closed form."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
     """The answer. Plain numbers: SI bytes and seconds. See each part for its fields."""
@@ -252,6 +256,7 @@ class Estimate:
     cluster: ClusterPart
     plan: Plan
     fits: bool
+    fits_by: FitsBy
     memory: MemoryPart
     flops: FlopsPart
     step: StepPart

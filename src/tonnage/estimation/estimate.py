@@ -20,7 +20,7 @@ from tonnage.estimation.answer import (
     StepPart,
 )
 from tonnage.estimation.host_notes import NO_CAPACITY, host_notes
-from tonnage.estimation.limits import Limits
+from tonnage.estimation.limits import Limits, limits_of
 from tonnage.estimation.run import failure_notes, run_part
 from tonnage.ledger import StageLedger, parameters, sequence_flops, stage_ledgers
 from tonnage.memory import StageMemory, outside, reserved_by_stage, stage_memory
@@ -53,7 +53,7 @@ def estimate(
         InputError: the plan is impossible, or a figure it needs is not published.
         NotModelledError: it asks for something that is not accounted for.
     """
-    limits = limits or Limits()
+    limits = limits_of(limits)
     resolved = resolve(plan, architecture, cluster)
     check_peaks(resolved.setting.precision, cluster.device)
     ledgers = stage_ledgers(resolved.setting, resolved.stages)
@@ -71,6 +71,7 @@ def estimate(
         ),
         plan=resolved.plan,
         fits=memory.headroom_bytes >= 0,
+        fits_by="replay" if replays(resolved.setting) else "closed form",
         memory=memory,
         flops=flops,
         step=step,

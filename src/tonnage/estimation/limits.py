@@ -87,3 +87,21 @@ class Limits:
                     problem="needs the length of the run",
                     accepted="with tokens or steps",
                 )
+
+
+def limits_of(limits: Limits | None) -> Limits:
+    """The limits, or those of a run without any.
+
+    Raises:
+        InputError: what is given are no limits.
+    """
+    if limits is None:
+        return Limits()
+    if isinstance(limits, Limits):
+        return limits
+    raise InputError(
+        field="limits",
+        value=limits,
+        problem=f"is {type(limits).__name__}, and not Limits",
+        accepted="tonnage.Limits(...)",
+    )

@@ -8,7 +8,7 @@ from typing import Literal
 
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
-from tonnage.estimation.limits import Limits
+from tonnage.estimation.limits import Limits, limits_of
 from tonnage.ledger import StageLedger, stage_ledgers
 from tonnage.memory.course import step_timeline
 from tonnage.memory.timeline import Timeline
@@ -145,7 +145,7 @@ def timeline(
         InputError: the plan is impossible, or a figure it needs is not published.
         NotModelledError: it asks for something that is not accounted for.
     """
-    efficiency = (limits or Limits()).efficiency
+    efficiency = limits_of(limits).efficiency
     resolved = resolve(plan, architecture, cluster)
     setting = resolved.setting
     ledgers = stage_ledgers(setting, resolved.stages)

@@ -12,6 +12,7 @@ from tonnage.cluster import Cluster
 from tonnage.errors import InputError
 from tonnage.formats.told import Told
 from tonnage.plan import Plan
+from tonnage.plan.nouns import check_nouns
 from tonnage.plan.resolve import resolve
 from tonnage.runtime import RUNTIMES
 
@@ -124,6 +125,7 @@ def export(
         InputError: the plan is impossible, or asks for what the tool cannot be told.
         NotModelledError: it asks for what is not accounted for.
     """
+    check_nouns(architecture=architecture, plan=plan, cluster=cluster)
     chosen = tool(kind)
     chosen.runtime(plan.runtime)
     resolved = resolve(plan, architecture, cluster).plan

@@ -12,6 +12,7 @@ from tonnage.errors import InputError
 from tonnage.plan.check import check_degrees, check_setting
 from tonnage.plan.idle import check_idle
 from tonnage.plan.layout import Stage, stages
+from tonnage.plan.nouns import check_nouns
 from tonnage.plan.optimizer import optimizer
 from tonnage.plan.plan import Plan
 from tonnage.plan.precision import Precision, precision
@@ -51,6 +52,7 @@ def resolve(plan: Plan, architecture: Architecture, cluster: Cluster) -> Resolve
             the nearest legal values.
         NotModelledError: the plan asks for something that is not accounted for.
     """
+    check_nouns(architecture=architecture, plan=plan, cluster=cluster)
     check_values(plan)
     check_idle(plan, architecture)
     notes: list[str] = []

@@ -8,6 +8,7 @@ from typing import Any
 
 from tonnage.errors import InputError
 from tonnage.plan.plan import Plan
+from tonnage.runtime import LossRule
 
 LARGEST = 10**9
 """No degree, batch or length is past this: a typing error, and a bound on the arithmetic."""
@@ -42,6 +43,7 @@ _WORDS = (
     "moe_dispatcher",
     "lora_base",
     "iteration",
+    "loss",
 )
 _REQUIRED = ("tp", "pp", "vpp", "cp", "ep", "mbs", "runtime", "optimizer")
 _TEXTS = (
@@ -114,8 +116,8 @@ def _check_texts(plan: Plan) -> None:
 
 @functools.cache
 def _hints() -> dict[str, Any]:
-    """The types of a plan's fields."""
-    return typing.get_type_hints(Plan)
+    """The types of a plan's fields; a loss is one that a runtime can have."""
+    return {**typing.get_type_hints(Plan), "loss": LossRule | None}
 
 
 def _check_words(plan: Plan) -> None:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from tonnage.errors import InputError
+from tonnage.estimation.run import SECONDS_PER_DAY
 from tonnage.plan.words import changed_fields, flag_words, recompute_text
-from tonnage.quantity import format_percent, format_seconds
+from tonnage.quantity import GIB, format_percent, format_seconds
 from tonnage.report.layout import bullets, console, heading, listing, print_block
 from tonnage.report.memory import gib
 from tonnage.runtime import OFFLOADS, runtime
@@ -45,6 +47,7 @@ def print_plans(
     question: Question,
     answer: SearchAnswer,
     reason: Reason | None = None,
+    own: Estimate | InputError | None = None,
     screen: Console | None = None,
 ) -> None:
     """Print the answer of a search.
@@ -53,6 +56,7 @@ def print_plans(
         question: what was asked.
         answer: what was found.
         reason: what excludes the plans that were asked about.
+        own: the plan of the file that the question comes from, or why it cannot run here.
         screen: where; None: stdout.
     """
     screen = screen or console()
@@ -60,6 +64,8 @@ def print_plans(
         _print_best(screen, question, answer)
     else:
         _print_nothing(screen, question, answer)
+    if own is not None:
+        _print_own(screen, question, answer, own)
     if reason is not None:
         heading(screen, "Why not", "the best plan with these values")
         print_block(screen, reason.text)
@@ -67,9 +73,10 @@ def print_plans(
     if answer.plans:
         _print_top(screen, question, answer)
         _print_bindings(screen, answer)
+        _print_plainer(screen, answer)
         _print_frontier(screen, answer)
         _print_neighbours(screen, answer)
-        _print_assumed(screen, answer.plans[0].estimate)
+        _print_assumed(screen, answer)
 
 
 def launch_words(question: Question, plan: Plan) -> str:
@@ -139,20 +146,56 @@ def _print_nothing(screen: Console, question: Question, answer: SearchAnswer) ->
     name = Text.assemble((question.architecture.name, "bold"), ": ", (said, "bold red"))
     print_block(screen, name, indent=0)
     counts = f"{_many(answer.space)} legal plans, {_many(answer.evaluated)} of them weighed"
+    if answer.complete and not answer.space:
+        counts = "every FLOP at the published peak takes longer than the limits allow"
     print_block(screen, Text(counts, "dim"), indent=0)
     if answer.nearest is None:
         return
-    near = answer.nearest.estimate
+    near, cost = answer.nearest.estimate, answer.nearest.cost
     memory = near.memory
-    heading(screen, "The nearest", "the plan that needs least memory")
+    where = f"on {near.cluster.gpus} x {near.cluster.device}"
+    heading(screen, "The nearest", f"{_nearest_by(question, near)}, {where}")
     room = memory.headroom_bytes
-    text = (
+    parts = [
         f"{gib(memory.peak_bytes.device)} of {gib(memory.capacity_bytes)} GiB"
-        + (f", {gib(-room)} GiB too much" if room < 0 else ": it fits, and misses another limit")
-        + f"; {format_seconds(near.step.seconds)} a step"
+        + (f", {gib(-room)} GiB too much" if room < 0 else ": it fits"),
+        f"{format_seconds(near.step.seconds)} a step",
+    ]
+    if near.run is not None and question.deadline is not None:
+        days = question.deadline / SECONDS_PER_DAY
+        parts.append(f"{near.run.days:,.1f} days, and the deadline is {days:,.1f}")
+    if cost is not None and question.budget is not None:
+        parts.append(f"costs {cost:,.2f}, and the budget is {question.budget:,.2f}")
+    print_block(screen, "; ".join(parts))
+    print_block(screen, Text(launch_words(question, near.plan), "bold"))
+
+
+def _nearest_by(question: Question, near: Estimate) -> str:
+    """What the nearest plan is the nearest by."""
+    if near.fits and question.deadline is not None:
+        return "the fastest plan"
+    return "the plan on the fewest GPUs" if near.fits else "the plan that needs least memory"
+
+
+def _print_own(
+    screen: Console, question: Question, answer: SearchAnswer, own: Estimate | InputError
+) -> None:
+    first = question.clusters[0]
+    heading(screen, "The file's plan", f"on {first.gpus} x {first.device.name}")
+    if isinstance(own, InputError):
+        print_block(screen, f"cannot run: {own.message}")
+        return
+    memory, seconds = own.memory, own.step.seconds
+    beside = ""
+    if answer.plans:
+        beside = f" ({seconds / answer.plans[0].estimate.step.seconds - 1:+.1%})"
+    room = "" if own.fits else f": {gib(-memory.headroom_bytes)} GiB too much"
+    text = (
+        f"{format_seconds(seconds)} a step{beside}, {gib(memory.peak_bytes.device)} of "
+        f"{gib(memory.capacity_bytes)} GiB{room}"
     )
     print_block(screen, text)
-    print_block(screen, Text(launch_words(question, near.plan), "bold"))
+    print_block(screen, Text(launch_words(question, own.plan), "dim"))
 
 
 def _print_parts(screen: Console, question: Question, reason: Reason) -> None:
@@ -222,6 +265,22 @@ def _print_bindings(screen: Console, answer: SearchAnswer) -> None:
     bullets(screen, [f"{each.name}: {each.remark}" for each in answer.bindings])
 
 
+def _print_plainer(screen: Console, answer: SearchAnswer) -> None:
+    """The conventional choices that are as good as an estimate can tell."""
+    if not answer.plainer:
+        return
+    best = answer.plans[0].estimate.step.seconds
+    heading(screen, "As good, and plainer", "within 1% of the step: no estimate tells them apart")
+    bullets(
+        screen,
+        [
+            f"{each.knob} {_shorter(each.before)} -> {_shorter(each.after)}: "
+            f"{(each.seconds or 0.0) / best:+.1%} of the step, {(each.bytes or 0) / GIB:+.2f} GiB"
+            for each in answer.plainer
+        ],
+    )
+
+
 def _print_frontier(screen: Console, answer: SearchAnswer) -> None:
     heading(screen, "Step time against memory", "less memory for a longer step, to a quarter more")
     points = answer.frontier
@@ -258,17 +317,22 @@ def _print_neighbours(screen: Console, answer: SearchAnswer) -> None:
     listing(screen, columns, rows)  # type: ignore[arg-type]
 
 
-def _print_assumed(screen: Console, best: Estimate) -> None:
+def _print_assumed(screen: Console, answer: SearchAnswer) -> None:
+    best = answer.plans[0].estimate
+    how = {"replay": "by replay of their allocations", "closed form": "by the closed form"}
+    notes = [
+        "the best plans are estimated one by one, as tonnage estimate does it: whether they fit "
+        f"is told {how[best.fits_by]}",
+        "memory that does not fit by the single figure excludes a plan: --margin keeps more free",
+    ]
+    if answer.replayed:
+        notes.append(
+            f"{answer.replayed} plans that the closed bound of reserved memory excludes were "
+            "replayed, the best first; the others it excludes are taken not to fit"
+        )
     heading(screen, "Assumed")
-    bullets(
-        screen,
-        [
-            "the best plans are estimated one by one, as tonnage estimate does it",
-            "memory that does not fit by the single figure excludes a plan: --margin keeps more "
-            "free",
-            *(note for note in best.assumptions if "not given" in note or "sustain" in note),
-        ],
-    )
+    said = (note for note in best.assumptions if "not given" in note or "sustain" in note)
+    bullets(screen, [*notes, *said])
 
 
 def _many(count: int) -> str:

@@ -1,92 +1,74 @@
-"""Every plan that a search weighed, as a page of its own, which plotly draws without a network."""
+"""The plans of a search as a page: the cloud, the frontier, and the best plan over a step."""
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING, Any
 
-from tonnage.errors import InputError, MissingPartError
 from tonnage.quantity import GIB
+from tonnage.report.page import Page, graph_objects
 from tonnage.report.palette import colour
+from tonnage.report.plan import launch_words
+from tonnage.report.run_page import add_run
 
 if TYPE_CHECKING:
-    from tonnage.search import SearchAnswer
+    from collections.abc import Sequence
 
-GREY = "#b8b8b8"
+    from tonnage.estimation import RunTimeline
+    from tonnage.search import Question, SearchAnswer
+    from tonnage.search.answer import Mark
 
-
-def write(answer: SearchAnswer, path: str) -> None:
-    """Write the page.
-
-    Raises:
-        InputError: the file cannot be written.
-        MissingPartError: plotly is not installed.
-    """
-    page = html(answer)
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(page)
-    except OSError as error:
-        raise InputError(
-            field="html", value=path, problem=f"cannot be written: {error.strerror or error}"
-        ) from None
+GREY = "#8c8c8c"
+LIGHT = "#d0d0d0"
+TALL = 620
+REACH = 2.0
+"""The figure opens on step times up to this times the best; what is beyond is a zoom away."""
 
 
-def html(answer: SearchAnswer) -> str:
-    """The page: the cloud with its frontier, and where the best plan's step and memory go.
+def plan_page(question: Question, answer: SearchAnswer, run: RunTimeline | None) -> Page:
+    """The page of a search.
+
+    Args:
+        question: what was asked.
+        answer: what was found.
+        run: the best plan over a step; None where there is none.
 
     Raises:
         MissingPartError: plotly is not installed.
     """
-    try:
-        import plotly.graph_objects as go
-        from plotly.subplots import make_subplots
-    except ImportError:
-        raise MissingPartError(part="plotly", extra="plot", purpose="an HTML file") from None
-    figure = make_subplots(
-        rows=2,
-        cols=2,
-        specs=[[{"colspan": 2}, None], [{}, {}]],
-        row_heights=[0.65, 0.35],
-        subplot_titles=("Plans weighed", "A step of the best plan", "Memory of its worst rank"),
+    go = graph_objects()
+    page = Page(f"Plans of {question.architecture.name}")
+    found = "" if answer.plans else " No plan meets the limits."
+    page.text(
+        f"{answer.space:,} legal plans, {answer.evaluated:,} weighed, {answer.feasible:,} within "
+        f"the limits; bounds exclude the others.{found}"
     )
-    for trace in _cloud(go, answer):
-        figure.add_trace(trace, row=1, col=1)
-    if answer.plans:
+    page.heading("Step time against memory")
+    page.figure(_cloud(go, answer), TALL)
+    page.text(
+        "Of the plans that were weighed the fastest of each group is drawn. A light mark is a row "
+        "of degrees of which bounds exclude every plan: none of its plans is faster than the mark, "
+        "nor smaller. Where these rows are many, some of them are drawn, evenly spread; those "
+        "whose states alone are larger than a device are not.",
+        "note",
+    )
+    if answer.plans and run is not None:
         best = answer.plans[0].estimate
-        step = {name: seconds for name, seconds in best.step.breakdown.items() if seconds}
-        memory = {name: size / GIB for name, size in best.memory.categories.items() if size}
-        figure.add_trace(_bars(go, step, "s", 3), row=2, col=1)
-        figure.add_trace(_bars(go, memory, "GiB", 4), row=2, col=2)
-    figure.update_xaxes(title_text="step, s", row=1, col=1)
-    figure.update_yaxes(title_text="worst rank's device, GiB", row=1, col=1)
-    figure.update_layout(title=_title(answer), template="plotly_white", height=950)
-    page: str = figure.to_html(include_plotlyjs=True, full_html=True)
+        page.heading("The best plan")
+        page.text(launch_words(question, best.plan))
+        add_run(page, best, run)
     return page
 
 
-def _title(answer: SearchAnswer) -> str:
-    if not answer.plans:
-        return f"No plan of {answer.space:,} meets the limits"
-    best = answer.plans[0].estimate
-    return f"{best.model.name}: {answer.space:,} legal plans, {answer.evaluated:,} weighed"
-
-
-def _cloud(go: Any, answer: SearchAnswer) -> list[Any]:
-    """What misses a limit in grey, what meets all in colour, the frontier and the best."""
-    traces = []
-    for good, name, ink in ((False, "over a limit", GREY), (True, "within the limits", colour(0))):
-        marks = [mark for mark in answer.cloud if mark.good is good]
-        traces.append(
-            go.Scatter(
-                x=[mark.seconds for mark in marks],
-                y=[mark.device_bytes / GIB for mark in marks],
-                text=[mark.label for mark in marks],
-                mode="markers",
-                name=f"{name}: the fastest of each group",
-                marker={"color": ink, "size": 6, "opacity": 0.7},
-            )
-        )
-    traces.append(
+def _cloud(go: Any, answer: SearchAnswer) -> Any:
+    """What is excluded and what misses a limit in grey, the others in colour."""
+    figure = go.Figure()
+    over = [mark for mark in answer.cloud if not mark.good]
+    good = [mark for mark in answer.cloud if mark.good]
+    figure.add_trace(_marks(go, answer.excluded, "excluded by bounds: floors", LIGHT))
+    figure.add_trace(_marks(go, over, "weighed, over a limit", GREY))
+    figure.add_trace(_marks(go, good, "weighed, within the limits", colour(0)))
+    figure.add_trace(
         go.Scatter(
             x=[point.seconds for point in answer.frontier],
             y=[point.device_bytes / GIB for point in answer.frontier],
@@ -97,7 +79,7 @@ def _cloud(go: Any, answer: SearchAnswer) -> list[Any]:
     )
     if answer.plans:
         best = answer.plans[0].estimate
-        traces.append(
+        figure.add_trace(
             go.Scatter(
                 x=[best.step.seconds],
                 y=[best.memory.peak_bytes.device / GIB],
@@ -106,16 +88,18 @@ def _cloud(go: Any, answer: SearchAnswer) -> list[Any]:
                 marker={"color": colour(3), "size": 14, "symbol": "star"},
             )
         )
-    return traces
+        figure.update_xaxes(range=[0, REACH * best.step.seconds])
+    figure.update_xaxes(title="step, s")
+    figure.update_yaxes(title="worst rank's device, GiB", rangemode="tozero")
+    return figure
 
 
-def _bars(go: Any, parts: dict[str, float], unit: str, index: int) -> Any:
-    ranked = sorted(parts.items(), key=lambda item: item[1])
-    return go.Bar(
-        x=[size for _, size in ranked],
-        y=[name.replace("_", " ") for name, _ in ranked],
-        text=[f"{size:.3g} {unit}" for _, size in ranked],
-        orientation="h",
-        showlegend=False,
-        marker={"color": colour(index)},
+def _marks(go: Any, marks: Sequence[Mark], name: str, ink: str) -> Any:
+    return go.Scatter(
+        x=[mark.seconds for mark in marks],
+        y=[mark.device_bytes / GIB for mark in marks],
+        text=[escape(mark.label) for mark in marks],
+        mode="markers",
+        name=name,
+        marker={"color": ink, "size": 6, "opacity": 0.7},
     )

@@ -26,9 +26,19 @@ def run_page(answer: Estimate, run: RunTimeline) -> Page:
     Raises:
         MissingPartError: plotly is not installed.
     """
-    go = graph_objects()
     model, cluster = answer.model, answer.cluster
     page = Page(f"{model.name} on {cluster.gpus} x {cluster.device}")
+    add_run(page, answer, run)
+    return page
+
+
+def add_run(page: Page, answer: Estimate, run: RunTimeline) -> None:
+    """Put a run on a page: its verdict, memory, stages, schedule and seconds, and what is assumed.
+
+    Raises:
+        MissingPartError: plotly is not installed.
+    """
+    go = graph_objects()
     _verdict(page, answer)
     _memory(page, go, answer, run)
     _stages(page, go, answer)
@@ -39,7 +49,6 @@ def run_page(answer: Estimate, run: RunTimeline) -> Page:
     page.listing(answer.assumptions)
     page.heading("Not modelled")
     page.listing(answer.not_modelled)
-    return page
 
 
 def _verdict(page: Page, answer: Estimate) -> None:

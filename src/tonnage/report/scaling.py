@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -50,21 +50,31 @@ def print_scaling(
     kind = "weak: the global batch grows" if weak else "strong: the global batch stays"
     answer = points[0].answer
     assert answer is not None
-    screen.print(Text.assemble((answer.model.name, "bold"), f" on {points[0].device}, {kind}"))
+    devices = ", ".join(dict.fromkeys(each.device for each in points))
+    screen.print(Text.assemble((answer.model.name, "bold"), f" on {devices}, {kind}"))
     screen.print()
-    listing(screen, _COLUMNS, [_row(each) for each in points])
+    listing(screen, _COLUMNS, [_row(each, name) for each, name in _named(points)])
     _notes(screen, points)
 
 
-def _row(point: ScalePoint) -> list[Text]:
+def _named(points: Sequence[ScalePoint]) -> list[tuple[ScalePoint, str]]:
+    """The points with what their rows are called: the device too, where there are several."""
+    alike = len({each.device for each in points}) == 1
+    return [
+        (each, str(each.gpus) if alike else f"{each.gpus}x{each.device.partition('-')[0]}")
+        for each in points
+    ]
+
+
+def _row(point: ScalePoint, name: str) -> list[Text]:
     answer = point.answer
     if answer is None:
         missing = (Text("-", "dim") for _ in range(6))
-        return [Text(str(point.gpus)), *missing, Text("cannot run"), Text("")]
+        return [Text(name), *missing, Text("cannot run"), Text("")]
     step = answer.step
     fits = Text("fits", "green") if answer.fits else Text("too large", "red")
     return [
-        Text(str(point.gpus)),
+        Text(name),
         Text(str(point.gbs)),
         Text(format_seconds(step.seconds)),
         Text(format_count(step.tokens_per_second)),
@@ -76,12 +86,13 @@ def _row(point: ScalePoint) -> list[Text]:
     ]
 
 
-def _notes(screen: Console, points: Iterable[ScalePoint]) -> None:
-    shown = list(points)
-    if any(each.refused for each in shown):
+def _notes(screen: Console, points: Sequence[ScalePoint]) -> None:
+    shown = _named(points)
+    refused = [f"{name} GPUs: {each.refused}" for each, name in shown if each.refused]
+    if refused:
         heading(screen, "Cannot run")
-        bullets(screen, [f"{each.gpus} GPUs: {each.refused}" for each in shown if each.refused])
-    runs = [(each, each.answer.run) for each in shown if each.answer and each.answer.run]
+        bullets(screen, refused)
+    runs = [(name, each.answer.run) for each, name in shown if each.answer and each.answer.run]
     if runs:
         heading(screen, "Run")
         columns: tuple[tuple[str, Justify], ...] = (
@@ -91,13 +102,13 @@ def _notes(screen: Console, points: Iterable[ScalePoint]) -> None:
             ("cost", "right"),
         )
         rows = []
-        for each, run in runs:
+        for name, run in runs:
             failed = run.failures
             days, hours = (
                 (run.days, run.gpu_hours) if failed is None else (failed.days, failed.gpu_hours)
             )
             cost = "-" if run.cost is None else f"{run.cost:,.0f}"
-            rows.append((str(each.gpus), f"{days:,.2f}", f"{hours:,.0f}", cost))
+            rows.append((name, f"{days:,.2f}", f"{hours:,.0f}", cost))
         listing(screen, columns, rows)
     screen.print()
     note = "efficiency: tokens/s of one GPU over the first row's; MFU counts attention in full"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from tonnage.estimation import Estimate
+from tonnage.estimation import SCHEMA_VERSION, Estimate
 from tonnage.plan import Plan
 
 
@@ -100,6 +101,10 @@ class Mark:
     label: str
 
 
+_DRAWN = ("cloud", "excluded")
+"""Fields that are for figures."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SearchAnswer:
     """The best plans, and what was looked at to find them.
@@ -110,12 +115,19 @@ class SearchAnswer:
         feasible: those of them that meet every limit.
         seconds: that the search took.
         complete: whether all of the space was decided on; not after an interruption.
+        replayed: plans that a closed bound of reserved memory excludes and that would have been
+            among the best: they were replayed, and are among ``plans`` where they fit.
         plans: the best, structurally different ones first.
         frontier: of the cluster of the best plan, the fastest first.
         bindings: what binds the best plan, the tightest first.
         neighbours: of the best plan.
-        nearest: where nothing meets the limits, the plan that needs least memory.
+        plainer: those of them that fit, take hardly longer, and are what people usually launch.
+        nearest: where nothing meets the limits, the plan that comes nearest: the fastest, or on
+            the fewest GPUs, where only the deadline or the budget is missed; else the one that
+            needs least memory.
         cloud: what was weighed, for a figure.
+        excluded: rows of degrees of which bounds excluded every plan, by their floors; some of
+            them where they are many (`tonnage.search.excluded`), for the same figure.
     """
 
     space: int
@@ -123,9 +135,27 @@ class SearchAnswer:
     feasible: int
     seconds: float
     complete: bool
+    replayed: int
     plans: tuple[Proposal, ...]
     frontier: tuple[Point, ...]
     bindings: tuple[Binding, ...]
     neighbours: tuple[Neighbour, ...]
+    plainer: tuple[Neighbour, ...]
     nearest: Proposal | None
     cloud: tuple[Mark, ...]
+    excluded: tuple[Mark, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as JSON takes it: SI bytes and seconds; what is for figures is left out."""
+        fields = (field.name for field in dataclasses.fields(self))
+        data = {name: getattr(self, name) for name in fields if name not in _DRAWN}
+        return {
+            "schema_version": SCHEMA_VERSION,
+            **{name: _plain(value) for name, value in data.items()},
+        }
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value

@@ -15,11 +15,15 @@ from tonnage.plan import Plan
 from tonnage.runtime import runtime
 from tonnage.search.answer import Mark, Neighbour, Point, Proposal, SearchAnswer
 from tonnage.search.binding import bindings
+from tonnage.search.clusters import Clusters
+from tonnage.search.doubtful import settle
 from tonnage.search.evaluate import plan_of
+from tonnage.search.excluded import excluded
 from tonnage.search.hunt import Hunt
 from tonnage.search.neighbours import neighbours
+from tonnage.search.plainer import plainer
 from tonnage.search.question import Question
-from tonnage.search.rank import Ranking
+from tonnage.search.rank import Found, Ranking
 from tonnage.search.space import Space
 
 Note = Callable[[float], None]
@@ -36,23 +40,32 @@ def find_plans(question: Question, note: Note = lambda _: None) -> SearchAnswer:
         InputError: no plan is legal, or the question contradicts itself.
         NotModelledError: the model's runs are not modelled.
     """
+    if not isinstance(question, Question):
+        raise InputError(
+            field="question",
+            value=question,
+            problem=f"is {type(question).__name__}, and not a Question",
+            accepted="tonnage.Question(...)",
+        )
     begun = time.perf_counter()
     ranking = Ranking(question)
     hunts: dict[int, Hunt] = {}
-    complete = True
-    order = _order(question)
+    complete, replayed = True, 0
+    clusters = Clusters(question)
+    order = clusters.order
     try:
         for place, cluster in enumerate(order):
-            if _settled(question, ranking, cluster):
+            if clusters.settled(ranking, cluster) or clusters.late(cluster):
                 continue
             space = Space(question=question, cluster=question.clusters[cluster])
             part = functools.partial(_noted, note, place, len(order))
             hunts[cluster] = Hunt(space, cluster, ranking, part)
             hunts[cluster].run()
+        replayed = _settle(question, ranking, hunts)
     except KeyboardInterrupt:
         complete = False
     _refuse_empty(question, hunts, complete=complete)
-    answer = _answer(question, ranking, hunts, complete=complete, begun=begun)
+    answer = _answer(question, ranking, hunts, complete=complete, replayed=replayed, begun=begun)
     return _with_host_memory(question, answer, note) or answer
 
 
@@ -78,32 +91,8 @@ def _noted(note: Note, place: int, clusters: int, share: float) -> None:
     note((place + share) / clusters)
 
 
-def _order(question: Question) -> list[int]:
-    """Clusters, the smallest first."""
-    kept = [
-        index
-        for index, cluster in enumerate(question.clusters)
-        if question.max_nodes is None or cluster.nodes <= question.max_nodes
-    ]
-    if not kept:
-        raise InputError(
-            field="max_nodes",
-            value=question.max_nodes,
-            problem="is less than any of the clusters has",
-            accepted=f"{min(cluster.nodes for cluster in question.clusters)} or more",
-        )
-    return sorted(kept, key=lambda index: question.clusters[index].gpus)
-
-
-def _settled(question: Question, ranking: Ranking, cluster: int) -> bool:
-    """Whether a smaller cluster has an answer already, where fewest GPUs are asked for."""
-    top = ranking.top()
-    gpus = question.clusters[cluster].gpus
-    return question.objective == "gpus" and bool(top) and top[0][1].key[0] < gpus
-
-
 def _refuse_empty(question: Question, hunts: dict[int, Hunt], *, complete: bool) -> None:
-    if not complete or any(hunt.size for hunt in hunts.values()):
+    if not complete or not hunts or any(hunt.size for hunt in hunts.values()):
         return
     chosen = ", ".join(f"{name} {list(v)}" for name, v in question.choices.items())
     raise InputError(
@@ -115,8 +104,34 @@ def _refuse_empty(question: Question, hunts: dict[int, Hunt], *, complete: bool)
     )
 
 
+def _settle(question: Question, ranking: Ranking, hunts: dict[int, Hunt]) -> int:
+    """Replay the best plans that only a closed bound of memory excludes; how many were."""
+
+    def weigh(found: Found) -> tuple[Estimate, Found]:
+        hunt = hunts[found.cluster]
+        plan = plan_of(hunt.groups[found.group], found.row)
+        answer = estimate(question.architecture, plan, hunt.space.cluster, question.limits)
+        device = answer.memory.peak_bytes.device
+        return answer, hunt.found(found.group, found.row, found.seconds, device)
+
+    doubts = [doubt for hunt in hunts.values() for doubt in hunt.doubts]
+    tried, fitting = settle(ranking, doubts, weigh)
+    for found in fitting:
+        hunt, row = hunts[found.cluster], np.array([found.row])
+        hunt.cloud[found.group].good[row] = True
+        seconds, device = np.array([found.seconds]), np.array([float(found.device)])
+        hunt.frontier.add(seconds, device, found.group, row)
+    return tried
+
+
 def _answer(
-    question: Question, ranking: Ranking, hunts: dict[int, Hunt], *, complete: bool, begun: float
+    question: Question,
+    ranking: Ranking,
+    hunts: dict[int, Hunt],
+    *,
+    complete: bool,
+    replayed: int,
+    begun: float,
 ) -> SearchAnswer:
     proposals = []
     for _, found in ranking.top():
@@ -128,24 +143,28 @@ def _answer(
     if best is not None:
         beside = neighbours(question, question.clusters[best.cluster], proposals[0].estimate)
     nearest = None if proposals or not question.fitting or not complete else _nearest(question)
+    headroom = not proposals or question.objective == "headroom"
     return SearchAnswer(
         space=sum(hunt.size for hunt in hunts.values()) if complete else evaluated,
         evaluated=evaluated,
         feasible=sum(int(c.good.sum()) for hunt in hunts.values() for c in hunt.cloud),
         seconds=time.perf_counter() - begun,
         complete=complete,
+        replayed=replayed,
         plans=tuple(proposals),
         frontier=() if best is None else _frontier(question, hunts[best.cluster]),
         bindings=bindings(proposals[0].estimate, beside) if proposals else (),
         neighbours=beside,
+        plainer=() if headroom else plainer(beside, proposals[0].estimate.step.seconds),
         nearest=nearest,
         cloud=tuple(mark for hunt in hunts.values() for mark in _marks(hunt)),
+        excluded=tuple(mark for hunt in hunts.values() for mark in excluded(hunt)),
     )
 
 
 def _proposal(question: Question, cluster: int, plan: Plan) -> Proposal:
     where = question.clusters[cluster]
-    answer = estimate(question.architecture, plan, where, question.limits)
+    answer = estimate(question.architecture, plan, where, question.limits_on(where))
     return Proposal(plan=answer.plan, estimate=answer, cost=_cost(question, cluster, answer))
 
 
@@ -159,12 +178,29 @@ def _cost(question: Question, cluster: int, answer: Estimate) -> float | None:
 
 
 def _nearest(question: Question) -> Proposal | None:
-    """The plan that needs least memory, whether it fits or not."""
+    """The plan that comes nearest to the limits.
+
+    Where some plan fits, and only the deadline or the budget is missed: the fastest on the
+    largest clusters, or the one on the fewest GPUs. Else the one that needs least memory.
+    """
+    free = dataclasses.replace(question, top=1, deadline=None, budget=None)
+    if question.deadline is not None:
+        most = max(cluster.gpus for cluster in question.clusters)
+        large = tuple(cluster for cluster in question.clusters if cluster.gpus == most)
+        tries = [dataclasses.replace(free, objective="time", clusters=large)]
+    else:
+        tries = [dataclasses.replace(free, objective="gpus")] if question.budget else []
     offload = "offered" if question.offload == "needed" else question.offload
-    loose = dataclasses.replace(question, objective="headroom", top=1, fitting=False)
-    loose = dataclasses.replace(loose, offload=offload)
-    found = find_plans(dataclasses.replace(loose, deadline=None, budget=None))
-    return found.plans[0] if found.plans else None
+    loose = dataclasses.replace(free, objective="headroom", fitting=False)
+    tries.append(dataclasses.replace(loose, offload=offload))
+    for each in tries:
+        try:
+            found = find_plans(each)
+        except InputError:  # a part of the clusters may hold no legal plan
+            continue
+        if found.plans:
+            return found.plans[0]
+    return None
 
 
 def _frontier(question: Question, hunt: Hunt) -> tuple[Point, ...]:

@@ -14,6 +14,7 @@ from tonnage.cluster import Cluster
 from tonnage.errors import InputError
 from tonnage.estimation import SCHEMA_VERSION, Estimate, Limits, estimate
 from tonnage.plan import Plan, resolve
+from tonnage.plan.nouns import check_nouns
 from tonnage.quantity import format_bytes
 from tonnage.search.resize import WIDTH_STEP, head_step, with_heads, with_layers
 
@@ -114,6 +115,7 @@ def largest_fitting(
     Raises:
         InputError: even the smallest value is no plan.
     """
+    check_nouns(architecture=architecture, plan=plan, cluster=cluster)
     values, weigh, note = _growing(quantity, architecture, plan, cluster, limits)
     trials = _Trials(weigh=weigh)
     first = trials(values[0])
@@ -153,6 +155,7 @@ def fewest_gpus(
     Raises:
         InputError: no number of devices makes a plan of it.
     """
+    check_nouns(architecture=architecture, plan=plan, cluster=cluster)
     free = dataclasses.replace(plan, dp=None)
     trials = _Trials(
         weigh=lambda count: estimate(architecture, free, cluster.override(gpus=count), limits)

@@ -23,12 +23,14 @@ from tonnage.plan import resolve
 from tonnage.search.batch import Batch, Index, batches, material, states_of
 from tonnage.search.bounds import Bounds, Pairs
 from tonnage.search.candidates import Candidates, Choice, Look, States, parts_of
+from tonnage.search.doubtful import Doubt
 from tonnage.search.evaluate import evaluate
-from tonnage.search.group import Group
+from tonnage.search.group import Group, Weighed
 from tonnage.search.layouts import kind_prefix
 from tonnage.search.legality import Columns, exchanged
 from tonnage.search.modes import NONE, Mode, modes
 from tonnage.search.pieces import Floats, plan_of_row
+from tonnage.search.plainer import plainness
 from tonnage.search.rank import Found, Frontier, Ranking, Structure
 from tonnage.search.slices import prepare
 from tonnage.search.space import Space
@@ -73,6 +75,8 @@ class Hunt:
         self.frontier = Frontier()
         self.groups: list[Group] = []
         self.cloud: list[Cloud] = []
+        self.doubts: list[Doubt] = []
+        self.batches: list[Batch] = []
         self.capacity = usable_bytes(space.cluster, space.question.limits)
         self.size = 0
         self._most = float(self.capacity) if space.question.fitting else np.inf
@@ -92,7 +96,7 @@ class Hunt:
         """
         every = batches(self.space, self._most / self._share)
         self.size = sum(batch.size for batch in every)
-        found = [batch for batch in every if len(batch.floor)]
+        self.batches = found = [batch for batch in every if len(batch.floor)]
         if found:
             found.sort(key=lambda batch: float(batch.floor.min()))
             self._rough(found)
@@ -315,43 +319,53 @@ class Hunt:
         """Weigh the plans of a group, and rank those that meet every limit."""
         question = self.space.question
         weighed = evaluate(question.architecture, group, self.space.cluster, question.limits)
-        good = (weighed.device <= self._most) & (weighed.seconds <= self.longest)
+        timely = weighed.seconds <= self.longest
+        good = (weighed.device <= self._most) & timely
         number = len(self.groups)
         self.groups.append(group)
         self.cloud.append(
             Cloud(group=number, seconds=weighed.seconds, device=weighed.device, good=good)
         )
+        if self.space.runtime.reserved == "replay":
+            self._doubt(group, number, weighed, timely & ~good)
         index = np.flatnonzero(good)
         if not len(index):
             return
         self.frontier.add(
             weighed.seconds[index], weighed.device[index].astype(np.float64), number, index
         )
-        self._rank(group, number, weighed.seconds, weighed.device, index)
+        for structure, found in self._best(group, number, weighed.seconds, weighed.device, index):
+            self.ranking.offer(structure, found)
 
-    def _rank(
+    def _doubt(self, group: Group, number: int, weighed: Weighed, over: NDArray[np.bool_]) -> None:
+        """Keep the plans whose tensors fit, and whose closed bound of reserved bytes does not."""
+        tensors = weighed.device - weighed.reserved + weighed.allocated
+        index = np.flatnonzero(over & (tensors <= self._most))
+        for structure, found in self._best(group, number, weighed.seconds, tensors, index):
+            self.doubts.append(Doubt(structure=structure, found=found))
+
+    def _best(
         self, group: Group, number: int, seconds: Floats, device: NDArray[np.int64], index: Index
-    ) -> None:
-        """Offer the best plan of each structure among those of a group."""
+    ) -> Iterator[tuple[Structure, Found]]:
+        """The best plan of each structure among those of a group."""
         first, second = (device, seconds) if self._headroom else (seconds, device)
         order = index[np.lexsort((second[index], first[index]))]
         for place in np.unique(_degrees(group.columns)[order], return_index=True)[1]:
             row = int(order[place])
             structure = self._structure(group.plan.pp, group.columns, row)
-            key = self.ranking.key(
-                self.cluster, float(seconds[row]), int(device[row]), self.capacity
-            )
-            self.ranking.offer(
-                structure,
-                Found(
-                    key=key,
-                    cluster=self.cluster,
-                    group=number,
-                    row=row,
-                    seconds=float(seconds[row]),
-                    device=int(device[row]),
-                ),
-            )
+            yield structure, self.found(number, row, float(seconds[row]), int(device[row]))
+
+    def found(self, group: int, row: int, seconds: float, device: int) -> Found:
+        """A plan by where it was weighed, as the ranking takes it."""
+        odd = plainness(self.groups[group].plan)
+        return Found(
+            key=self.ranking.key(self.cluster, seconds, device, self.capacity, odd),
+            cluster=self.cluster,
+            group=group,
+            row=row,
+            seconds=seconds,
+            device=device,
+        )
 
 
 def _degrees(rows: Mapping[str, Column]) -> Column:

@@ -12,6 +12,7 @@ from tonnage.cluster import Cluster
 from tonnage.errors import InputError
 from tonnage.estimation import Limits
 from tonnage.plan import Plan
+from tonnage.plan.nouns import check_clusters, check_nouns
 from tonnage.plan.resolve import default_seq
 from tonnage.plan.values import check_values
 from tonnage.runtime import Offload, runtime
@@ -81,6 +82,8 @@ class Question:
 
     def __post_init__(self) -> None:
         """Check what no search can do without, and what contradicts itself."""
+        check_nouns(architecture=self.architecture, plan=self.base)
+        check_clusters(self.clusters)
         for name in self.choices:
             if name not in KNOBS:
                 raise InputError(
@@ -100,6 +103,13 @@ class Question:
                 value="",
                 problem="is missing: plans of unequal batches cannot be compared",
                 accepted="sequences in a step over all ranks",
+            )
+        if self.base.microbatch_group is not None:
+            raise InputError(
+                field="microbatch_group",
+                value=self.base.microbatch_group,
+                problem="holds for some numbers of stages, and a search goes through all",
+                accepted="leave it out; tonnage estimate weighs it",
             )
         if self.top < 1:
             raise InputError(field="top", value=self.top, problem="is none", accepted="1 or more")
@@ -129,6 +139,12 @@ class Question:
     def price(self, cluster: Cluster) -> float | None:
         """Money for an hour of one of a cluster's devices."""
         return self.prices.get(cluster.device.name, self.prices.get(""))
+
+    def limits_on(self, cluster: Cluster) -> Limits:
+        """The limits with a cluster's price, where the run has a length that it can be of."""
+        if self.limits.tokens is None and self.limits.steps is None:
+            return self.limits
+        return dataclasses.replace(self.limits, price=self.price(cluster))
 
     def allows(self, knob: str, value: object) -> bool:
         """Whether a value is among those that a knob is kept to."""

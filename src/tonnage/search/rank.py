@@ -34,7 +34,7 @@ class Found:
         device: bytes on the worst rank's device.
     """
 
-    key: tuple[float, float]
+    key: tuple[float, float, int]
     cluster: int
     group: int
     row: int
@@ -65,13 +65,25 @@ class Ranking:
         ):
             self._best[structure] = found
 
-    def key(self, cluster: int, seconds: float, device: int, capacity: int) -> tuple[float, float]:
-        """What a plan is ranked by: what is asked for, and then the other of the two."""
+    def wants(self, structure: Structure, found: Found) -> bool:
+        """Whether a plan would change the top."""
+        known, top = self._best.get(structure), self.top()
+        if known is not None and known.key <= found.key:
+            return False
+        return len(top) < self._question.top or found.key < top[-1][1].key
+
+    def key(
+        self, cluster: int, seconds: float, device: int, capacity: int, odd: int
+    ) -> tuple[float, float, int]:
+        """What a plan is ranked by: what is asked for, then the other of the two, then plainness.
+
+        ``odd`` counts the knobs that it sets (`tonnage.search.plainer.plainness`).
+        """
         if self._question.objective == "headroom":
-            return float(device - capacity), seconds
+            return float(device - capacity), seconds, odd
         if self._question.objective == "gpus":
-            return float(self._question.clusters[cluster].gpus), seconds
-        return seconds * self._rate(cluster), float(device)
+            return float(self._question.clusters[cluster].gpus), seconds, odd
+        return seconds * self._rate(cluster), float(device), odd
 
     def limits(self, cluster: int, structures: Sequence[Structure], capacity: int) -> Floats:
         """What a plan of each structure must be below to change the top.

@@ -42,6 +42,10 @@ class Reason:
     parts: Mapping[str, float]
     estimate: Estimate | None
 
+    def to_dict(self) -> dict[str, Any]:
+        """The reason as JSON takes it."""
+        return dataclasses.asdict(self)
+
 
 def why_not(question: Question, wanted: Mapping[str, Any], best: Proposal | None) -> Reason:
     """What excludes the plans that have the values that are asked about.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,9 @@ from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
 from tonnage.errors import InputError
 from tonnage.estimation import Estimate, Limits, estimate
+from tonnage.estimation.limits import limits_of
 from tonnage.plan import Plan
+from tonnage.plan.nouns import check_clusters, check_nouns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +70,7 @@ def scaling(
     limits: Limits | None = None,
     *,
     weak: bool = False,
+    prices: Mapping[str, float] | None = None,
 ) -> tuple[ScalePoint, ...]:
     """Estimate a plan on each cluster; data parallelism takes what the other degrees leave.
 
@@ -77,10 +80,14 @@ def scaling(
         clusters: in the order of the table; efficiency is over the first.
         limits: as for an estimate.
         weak: the global batch grows with the devices, instead of staying.
+        prices: money for a GPU-hour by the device's name, ``""`` for every other; over the
+            limits' own.
 
     Raises:
         InputError: the plan cannot run on the first cluster, or says what follows from each.
     """
+    check_nouns(architecture=architecture, plan=plan)
+    check_clusters(clusters)
     for field in ("dp", "grad_acc"):
         if getattr(plan, field) is not None:
             raise InputError(
@@ -89,20 +96,26 @@ def scaling(
                 problem="follows from the number of GPUs",
                 accepted=f"leave {field} out, and give gbs",
             )
-    first = estimate(architecture, plan, clusters[0], limits)
+    within = [_priced(limits_of(limits), prices or {}, each) for each in clusters]
+    first = estimate(architecture, plan, clusters[0], within[0])
     points = [_point(clusters[0], first, first)]
-    for cluster in clusters[1:]:
+    for cluster, own in zip(clusters[1:], within[1:], strict=True):
         batch = first.plan.gbs or 1
         try:
             if weak:
                 batch = _grown(batch, clusters[0].gpus, cluster.gpus)
             changed = dataclasses.replace(plan, gbs=batch)
-            answer = estimate(architecture, changed, cluster, limits)
+            answer = estimate(architecture, changed, cluster, own)
         except InputError as error:
             points.append(_refused(cluster, error))
         else:
             points.append(_point(cluster, answer, first))
     return tuple(points)
+
+
+def _priced(limits: Limits, prices: Mapping[str, float], cluster: Cluster) -> Limits:
+    price = prices.get(cluster.device.name, prices.get("", limits.price))
+    return dataclasses.replace(limits, price=price)
 
 
 def _grown(batch: int, before: int, after: int) -> int:
