@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.algebra import total
-from tonnage.memory.schedule import live_per_chunk
+from tonnage.memory.schedule import fullest, live_per_chunk
 from tonnage.plan import Plan
+from tonnage.plan.schedule import chunks, least, streams
 from tonnage.search.layouts import Deck, Ints
 from tonnage.search.legality import Columns
 from tonnage.search.modes import Mode
@@ -67,7 +68,7 @@ class Bounds:
         self._whole = prefix[:, -1].astype(float)
         self._counts = self.counted().sum(axis=2)
         self._before = prefix[:, deck.start[:, :, 0]].transpose(1, 2, 0)
-        self._shape = Plan(pp=deck.pp, vpp=deck.vpp, schedule=deck.schedule)  # type: ignore[arg-type]
+        self._ends = deck.holders(0), deck.holders(-1)
 
     def counted(self, most: int | None = None) -> Ints:
         """Layers of each kind, ``[layout, stage, chunk, kind]``; of the first ``most`` only."""
@@ -86,19 +87,21 @@ class Bounds:
     def seconds(self, pairs: Pairs, mode: Mode, loss: str) -> Floats:
         """The least that a step takes, by pair."""
         work, row = self._work, pairs.row
-        each, again = work.both[:, row], None
+        forward, both = (part[:, row] for part in work.passes(self._deck.schedule))
+        each, again = both, None
         if mode["recompute"] == "selective":
             each = each + work.selected[mode["recompute_modules"]][:, row]
         elif mode["recompute"] == "full" and mode["recompute_method"] == "uniform":
-            each = each + work.forward[:, row]
+            each = each + forward
         elif mode["recompute"] == "full":
             again = self.counted(mode["recompute_num_layers"]).sum(axis=2)
         ends = work.embedding[row], work.head[loss][row]
         stage = _spread(self._counts, pairs, each)
         if again is not None:
-            stage += _spread(again, pairs, work.forward[:, row])
-        stage[:, 0] += ends[0]
-        stage[:, -1] += ends[1]
+            stage += _spread(again, pairs, forward)
+        for end, positions in zip(ends, self._ends, strict=True):
+            for position in positions:
+                stage[:, position] += end
         whole = self._whole @ each + ends[0] + ends[1]
         found = self._step(stage, whole, pairs, each, ends[0])
         exactly: Floats = found * (1 - 1e-9)  # sums in another order
@@ -109,7 +112,9 @@ class Bounds:
     ) -> Floats:
         """As `tonnage.timing.pipeline` has it, for the stages that are looked at."""
         deck, micro = self._deck, self._microbatches[pairs.row]
-        if deck.schedule != "1f1b":
+        if chunks(deck.shape) == 2 and deck.schedule != "interleaved":
+            return self._folded(stage.max(axis=1), whole, pairs.row)
+        if deck.schedule not in ("1f1b", "zero-bubble"):
             slowest = stage.max(axis=1)
             flushed: Floats = micro * slowest + (whole - slowest) / deck.vpp
             return flushed
@@ -117,9 +122,40 @@ class Bounds:
         before[:, 1:] += first[:, None]
         after = whole[:, None] - before - stage
         due = deck.pp - 1 - np.array(deck.stages)
+        if deck.schedule == "zero-bubble":
+            # What follows is waited for without its weights' gradients, and filled forwards.
+            after *= (1.0 - self._late[pairs.row])[:, None]
+            due = np.minimum(due, micro[:, None] - 1)
+            before = _spread(self._before, pairs, self._work.ahead[:, pairs.row])
         times = before + micro[:, None] * stage + np.maximum(2 * after - due * stage, 0.0)
         longest: Floats = times.max(axis=1)
         return longest
+
+    def _folded(self, slowest: Floats, whole: Floats, row: Index) -> Floats:
+        """ZB-V and DualPipe: the others' idle time, less what they are faster.
+
+        Of its own work a stage idles no less than a share, and the slowest no more than all. The
+        more the slowest takes, the longer is the sum: there are micro-batches enough.
+        """
+        deck, work = self._deck, self._work
+        if deck.schedule == "zbv":
+            # Half the longer of F and B, which are all but W.
+            idle = (1.0 - self._late) / 4
+        else:
+            # All but half of F and three halves of W; the ends of the model put nothing off.
+            taken = (work.ahead / 2 + 1.5 * work.late) / work.compute
+            idle = 1.0 - np.maximum(taken.max(axis=0), 0.5)
+        others = deck.pp // streams(deck.shape)
+        bubble = whole * (1.0 + idle[row]) - (others + 1) * slowest
+        turns = self._microbatches[row] // streams(deck.shape)
+        folded: Floats = turns * slowest + np.maximum(bubble, 0.0)
+        return folded
+
+    @cached_property
+    def _late(self) -> Floats:
+        """The most that weights' gradients are of a stage's work, by row."""
+        most: Floats = (self._work.late / self._work.compute).max(axis=0)
+        return most
 
     def states(self, pairs: Pairs, held: Held) -> tuple[Floats, Floats]:
         """Bytes of states while layers run and in a step, ``[pair, stage]``.
@@ -130,9 +166,10 @@ class Bounds:
         """
         resting = _spread(self._counts, pairs, held.resting[:, pairs.shard])
         stepping = _spread(self._counts, pairs, held.stepping[:, pairs.shard])
-        for side, (rest, step) in zip((0, -1), held.ends, strict=True):
-            resting[:, side] += rest[pairs.shard]
-            stepping[:, side] += step[pairs.shard]
+        for positions, (rest, step) in zip(self._ends, held.ends, strict=True):
+            for position in positions:
+                resting[:, position] += rest[pairs.shard]
+                stepping[:, position] += step[pairs.shard]
         return resting, stepping
 
     def active(self, pairs: Pairs, mode: Mode, loss: str, room: Room) -> Floats:
@@ -145,10 +182,14 @@ class Bounds:
             room: bytes of the parts' activations, by row.
         """
         alive, rebuilt = self._activations(pairs, mode, room)
-        alive[:, 0] += self._live[0][0][pairs.row] * room.saved[0][pairs.row]
-        last = alive[:, -1] + room.saved[1][pairs.row] + room.logits[loss][pairs.row]
+        row, (first, last) = pairs.row, self._ends
+        for position in first:
+            alive[:, position] += self._live[position][0][row] * room.saved[0][row]
         moment = alive + rebuilt
-        moment[:, -1] = np.maximum(moment[:, -1], last)
+        for position in last:
+            heads = self._live[position][-1][row] * room.saved[1][row]
+            losing = alive[:, position] + heads + room.logits[loss][row]
+            moment[:, position] = np.maximum(moment[:, position], losing)
         return moment
 
     def _activations(self, pairs: Pairs, mode: Mode, room: Room) -> tuple[Floats, Floats]:
@@ -163,8 +204,8 @@ class Bounds:
         whole = self.counted()
         inside = whole - self.counted(count) if block else whole
         kept = room.kept[() if full else modules][:, row]
-        for position, chunks in enumerate(self._alive):
-            for chunk, live in chunks:
+        for position, different in enumerate(self._alive):
+            for chunk, live in different:
                 size = self._deck.size[layout, position, chunk]
                 if full and not block:
                     each = -(-size // _group(size, count)) * entry
@@ -181,10 +222,14 @@ class Bounds:
     @cached_property
     def _live(self) -> list[list[Ints]]:
         """Micro-batches that each chunk of each stage holds at once, by row."""
-        counts, place = np.unique(self._microbatches, return_inverse=True)
+        shape = self._deck.shape
+        # Of those that the schedule has no order for nothing is asked.
+        fewest = least(shape)
+        legal = np.where(self._deck.orders(self._microbatches), self._microbatches, fewest)
+        counts, place = np.unique(legal, return_inverse=True)
         few = tuple(counts.tolist())
         return [
-            [np.broadcast_to(live, len(few))[place] for live in _alive_at(self._shape, stage, few)]
+            [np.broadcast_to(live, len(few))[place] for live in _alive_at(shape, stage, few)]
             for stage in self._deck.stages
         ]
 
@@ -210,7 +255,17 @@ class Bounds:
 @lru_cache(maxsize=4096)
 def _alive_at(shape: Plan, stage: int, counts: tuple[int, ...]) -> tuple[Ints, ...]:
     """Micro-batches in flight on a stage, by chunk, for some numbers of them in a step."""
-    return tuple(live_per_chunk(shape, stage, np.array(counts, dtype=np.int64)))
+    microbatches = np.array(counts, dtype=np.int64)
+    if chunks(shape) == 1 or shape.schedule == "interleaved":
+        return tuple(live_per_chunk(shape, stage, microbatches))
+    # Of what the order shows, a moment that is both the loss's and a backward pass's.
+    turning = [
+        held.kept
+        for held in fullest(shape, stage, microbatches)
+        if held.made == "forward" and held.chunk == 1 and held.back is not None
+    ]
+    most: tuple[Ints, ...] = max(turning, key=lambda kept: int(total(kept).max()))
+    return most
 
 
 def _same(counts: Ints, one: int, other: int) -> bool:

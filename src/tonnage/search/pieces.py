@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,12 @@ from tonnage.ledger import Operations, StageLedger, saved_bytes, stage_ledgers
 from tonnage.ledger.layer import layer_input
 from tonnage.ledger.loss_copies import loss_bytes
 from tonnage.ledger.model import whole_stage
+from tonnage.ledger.operation import Phase
 from tonnage.memory.activations import alternates, saved_by
 from tonnage.memory.outside import outside
 from tonnage.memory.states import passing_gradients, states
 from tonnage.plan import Plan, Setting, Stage, resolve
+from tonnage.plan.schedule import OVERLAPPED
 from tonnage.search.legality import Columns
 from tonnage.search.modes import NONE, Mode
 from tonnage.search.slices import table_of
@@ -33,9 +35,11 @@ from tonnage.search.table import DECIDING, View
 from tonnage.timing.kernel import rates
 from tonnage.timing.loss import loss_seconds
 from tonnage.timing.passes import one_pass
-from tonnage.timing.stage import layer_times
+from tonnage.timing.stage import exchange_shown, layer_times
 
 Floats = NDArray[np.float64]
+
+WAYS: Final[tuple[Phase, ...]] = ("forward", "backward")
 
 ROUNDING = 16
 """Bytes that rounding up each part by itself can add to a sum that is rounded up once."""
@@ -48,6 +52,10 @@ class Work:
     Attributes:
         forward: of the forward pass.
         both: of both passes.
+        hidden: of each, the experts' exchange that schedules of `OVERLAPPED` hide.
+        ahead: compute of the forward pass.
+        late: compute of the weights' gradients, which some schedules put off.
+        compute: of both passes.
         selected: what each selective mode repeats, by its modules.
         embedding: both passes before the first layer, by row.
         head: both passes after the last layer, with each loss, by row.
@@ -55,9 +63,20 @@ class Work:
 
     forward: Floats
     both: Floats
+    hidden: tuple[Floats, Floats]
+    ahead: Floats
+    late: Floats
+    compute: Floats
     selected: dict[tuple[str, ...], Floats]
     embedding: Floats
     head: dict[str, Floats]
+
+    def passes(self, schedule: str) -> tuple[Floats, Floats]:
+        """The forward pass, and both, without what a schedule hides."""
+        if schedule not in OVERLAPPED:
+            return self.forward, self.both
+        forward, both = self.hidden
+        return self.forward - forward, self.both - both
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,11 +184,21 @@ class Parts:
             of_loss = with_loss(setting, loss)
             passes = self._passes(of_loss, self.ledger(of_loss).head)
             heads[loss] = self._column(passes + loss_seconds(of_loss, rate))
-        forward = self._table([time.forward.seconds for time in times.values()])
-        backward = self._table([time.backward.seconds for time in times.values()])
+        forward, backward = ([getattr(t, way) for t in times.values()] for way in WAYS)
+        seconds = [self._table([each.seconds for each in way]) for way in (forward, backward)]
+        compute = [self._table([each.compute for each in way]) for way in (forward, backward)]
+        share = 1.0 - exchange_shown(setting)
+        hidden = [
+            share * self._table([each.exposed["expert_parallel"] for each in way])
+            for way in (forward, backward)
+        ]
         return Work(
-            forward=forward,
-            both=forward + backward,
+            forward=seconds[0],
+            both=seconds[0] + seconds[1],
+            hidden=(hidden[0], hidden[0] + hidden[1]),
+            ahead=compute[0],
+            late=self._table([time.weights for time in times.values()]),
+            compute=compute[0] + compute[1],
             selected=selected,
             embedding=self._column(self._passes(setting, ledger.embedding)),
             head=heads,
@@ -230,8 +259,7 @@ class Parts:
         cluster = self.space.cluster
         rate = rates(setting, cluster.device, self.space.question.limits.efficiency)
         return total(
-            one_pass(setting, operations, phase, rate, cluster, False).seconds
-            for phase in ("forward", "backward")
+            one_pass(setting, operations, phase, rate, cluster, False).seconds for phase in WAYS
         )
 
     def _column(self, value: Number) -> Floats:
