@@ -120,6 +120,11 @@ def is_one(value: Number) -> bool:
     return type(value) is int and value == 1
 
 
+def is_zero(value: Number) -> bool:
+    """Whether the value is the plain number 0."""
+    return type(value) is int and value == 0
+
+
 def log2(value: Number) -> Number:
     """The logarithm to the base of two."""
     if is_array(value):

@@ -320,6 +320,37 @@ def test_why_not_says_what_excludes_a_plan(wanted: dict[str, Any], verdict: str,
     assert says in reason.text
 
 
+@pytest.mark.parametrize(
+    ("wanted", "verdict", "says"),
+    [
+        ({"schedule": "dualpipe", "pp": 1}, "illegal", "even number"),
+        ({"schedule": "dualpipe", "pp": 2, "mbs": 8}, "illegal", "4 or more, an even number"),
+        ({"schedule": "zbv", "pp": 2, "mbs": 8}, "illegal", "3 or more"),
+        ({"schedule": "zero-bubble", "pp": 2}, None, "megatron has no schedule zero-bubble"),
+        ({"schedule": "1f1b", "pp": 2}, None, ""),
+    ],
+)
+def test_why_not_says_what_a_schedule_asks_for(
+    wanted: dict[str, Any], verdict: str | None, says: str
+) -> None:
+    asked = question()
+    reason = why_not(asked, wanted, find_plans(asked).plans[0])
+    assert verdict in (None, reason.verdict)
+    assert says in reason.text
+    assert ("has no schedule" in reason.text) == (says.startswith("megatron"))
+
+
+def test_other_schedules_are_neighbours() -> None:
+    asked = question(choices={"pp": (2,), "schedule": ("dualpipe", "1f1b")})
+    best = find_plans(asked).plans[0].estimate
+    found = {
+        each.after for each in neighbours(asked, asked.clusters[0], best) if each.knob == "schedule"
+    }
+    assert found == {"dualpipe", "1f1b", "interleaved"} - {best.plan.schedule} - (
+        {"interleaved"} if best.plan.schedule == "1f1b" else set()
+    )
+
+
 def test_why_not_says_by_how_much_a_plan_is_too_large() -> None:
     _, _, device = weighed()
     asked = limited(question(choices=NARROW), int(device.min()) + MIB)

@@ -16,7 +16,11 @@ from tests.search.spaces import every_candidate, question
 from tonnage.algebra import divisors
 from tonnage.arch import Architecture
 from tonnage.errors import InputError
-from tonnage.plan import resolve
+from tonnage.plan import Plan, resolve
+from tonnage.plan.check_schedule import check_microbatches, check_schedule
+from tonnage.plan.plan import Schedule
+from tonnage.plan.schedule import CHUNKS, SPLITS
+from tonnage.search import Question
 from tonnage.search.batch import batches
 from tonnage.search.modes import modes
 from tonnage.search.pieces import plan_of_row
@@ -78,6 +82,52 @@ def test_every_plan_of_a_space_is_legal_and_counted_once(
     architecture: Architecture, runtime: str
 ) -> None:
     asked = question(architecture, gpus=4, runtime=runtime, gbs=8)
+    assert_legal_and_counted_once(asked)
+
+
+@pytest.mark.parametrize("schedule", SPLITS)
+@pytest.mark.parametrize("runtime", ["megatron", "fsdp2"])
+def test_plans_of_a_schedule_are_legal_and_counted_once(runtime: str, schedule: str) -> None:
+    choices: dict[str, tuple[Any, ...]] = {"schedule": (schedule,), "recompute": ("none",)}
+    asked = question(MIXTURE, gpus=4, runtime=runtime, gbs=12, choices=choices)
+    assert_legal_and_counted_once(asked)
+
+
+@pytest.mark.parametrize("schedule", SPLITS)
+@pytest.mark.parametrize("pp", [2, 4])
+def test_a_schedule_has_an_order_for_what_the_checks_let_pass(schedule: Schedule, pp: int) -> None:
+    asked = question(DENSE, gpus=24, gbs=24, choices={"schedule": (schedule,)})
+    decks = Space(question=asked, cluster=asked.clusters[0]).decks(pp)
+    vpp = CHUNKS.get(schedule) or 1
+    for count in range(1, 4 * pp):
+        plan = Plan(pp=pp, vpp=vpp, schedule=schedule)
+        try:
+            check_schedule(plan)
+            check_microbatches(plan, count)
+        except InputError:
+            legal = False
+        else:
+            legal = True
+        assert any(deck.orders(np.array([count]))[0] for deck in decks) == legal
+
+
+def test_a_schedule_is_offered_where_the_stack_has_it_or_it_is_named() -> None:
+    def offered(runtime: str, choices: dict[str, tuple[Any, ...]]) -> set[str]:
+        asked = question(DENSE, gpus=4, runtime=runtime, choices=choices)
+        space = Space(question=asked, cluster=asked.clusters[0])
+        return {deck.schedule for pp in (1, 2, 4) for deck in space.decks(pp)}
+
+    usual = {"1f1b", "interleaved"}
+    assert offered("megatron", {}) == usual
+    assert offered("mindspeed", {}) == usual | {"dualpipev"}
+    assert offered("fsdp2", {}) == usual | {"gpipe", "zero-bubble", "zbv", "dualpipev"}
+    assert offered("megatron", {"schedule": ("dualpipe", "1f1b")}) == {"dualpipe", "1f1b"}
+    odd = question(DENSE, gpus=24, gbs=24, choices={"schedule": ("dualpipe",)})
+    assert not Space(question=odd, cluster=odd.clusters[0]).decks(3)
+
+
+def assert_legal_and_counted_once(asked: Question) -> None:
+    architecture = asked.architecture
     seen = set()
     count = 0
     for group in every_candidate(asked):
@@ -89,9 +139,9 @@ def test_every_plan_of_a_space_is_legal_and_counted_once(
                 fields["hsdp_shard"] = int(group.rows["shard"][row])
             plan = plan_of_row(space, fields, group.rows, row)
             seen.add(plan)
-            if count % 17 == 0:
+            if len(seen) % 17 == 0:
                 resolve(plan, architecture, asked.clusters[0])
-    assert len(seen) == count
+    assert len(seen) == count > 0
     space = Space(question=asked, cluster=asked.clusters[0])
     assert sum(batch.size for batch in batches(space)) == count
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, largest, maximum, minimum, total
+from tonnage.algebra import Number, is_zero, largest, maximum, minimum, total
 from tonnage.ledger import StageLedger
 from tonnage.ledger.mtp import predictors_keep
 from tonnage.ledger.operation import union_bytes
@@ -39,7 +39,7 @@ class MicroBatch:
     def inside(self, held: Held) -> Number:
         """What the layers keep of all micro-batches that are held, wherever it lies."""
         inside = total(n * size for n, size in zip(held.kept, self.kept, strict=True))
-        if not any(held.late):
+        if all(is_zero(n) for n in held.late):  # as under most schedules
             return inside
         return inside + total(n * size for n, size in zip(held.late, self.late, strict=True))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, count
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from tonnage.algebra import Number, exact_div
 from tonnage.plan.plan import Plan, Schedule
@@ -21,7 +21,7 @@ Way: TypeAlias = Literal["forward", "backward", "input", "weight"]
 which the stage before waits for, and those of its weights, which nobody waits for
 (Qi et al., arXiv 2401.10241, section 2)."""
 
-SPLITS = ("zero-bubble", "zbv", "dualpipe", "dualpipev")
+SPLITS: Final[tuple[Schedule, ...]] = ("zero-bubble", "zbv", "dualpipe", "dualpipev")
 """Schedules that cut some backward passes in two."""
 
 VEES = ("zbv", "dualpipev")

@@ -97,7 +97,7 @@ def launch_words(question: Question, plan: Plan) -> str:
         fields |= {"recompute_method": None, "recompute_num_layers": None}
     if plan.recompute != "selective":
         fields["recompute_modules"] = None
-    if plan.schedule == "gpipe":
+    if plan.schedule != ("interleaved" if plan.vpp > 1 else "1f1b"):
         fields["schedule"] = plan.schedule
     given = changed_fields(question.base)
     return " ".join(flag_words({"runtime": plan.runtime, **given, **fields}))

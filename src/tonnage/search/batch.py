@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from tonnage.search.pieces import Floats, Held, Parts, Room, Work, least
 from tonnage.search.space import DEGREES, Space
 
 Index = NDArray[np.intp]
+
+WHOLE: Final = ("1f1b", "gpipe")
+"""Schedules whose stages hold one piece of the model, and go through it in whole passes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +86,7 @@ def batches(space: Space, most: float = np.inf) -> list[Batch]:
             decks = space.decks(pp)
             rows = _rows(space, pp, sp, exchange, decks) if decks else {}
             if decks and len(rows["tp"]):
-                size = plans_of(space, pp, decks, rows)
+                size = plans_of(space, decks, rows)
                 least = _least_bytes(space, _fields(space, sp, exchange, decks), pp, rows)
                 kept = least <= most
                 rows = {name: column[kept] for name, column in rows.items()}
@@ -159,12 +162,10 @@ def states_of(batch: Batch, rows: Columns, zero: int, *, hsdp: bool, away: Away)
 
 
 def _rows(space: Space, pp: int, sp: bool, exchange: str, decks: Sequence[Deck]) -> Columns:
-    """Legal rows; where every layout interleaves, only whole rounds of micro-batches."""
+    """Legal rows, of which some schedule has an order for the micro-batches."""
     rows = space.rows(pp, sp=sp, exchange=exchange)
-    if any(deck.vpp == 1 for deck in decks):
-        return rows
-    rounds = rows["grad_acc"] % pp == 0
-    return {name: column[rounds] for name, column in rows.items()}
+    ordered = np.logical_or.reduce([deck.orders(rows["grad_acc"]) for deck in decks])
+    return {name: column[ordered] for name, column in rows.items()}
 
 
 def _kinds(
@@ -180,9 +181,12 @@ def _kinds(
 
 
 def _fields(space: Space, sp: bool, exchange: str, decks: Sequence[Deck]) -> dict[str, Any]:
+    """1F1B takes any number of micro-batches, and parts of a model cost the same under all."""
     deck = next((deck for deck in decks if deck.vpp == 1), decks[0])
     return {
         **deck.plan_fields(0),
+        "vpp": 1,
+        "schedule": "1f1b",
         "sp": sp,
         "cp_comm": exchange,
         "zero": space.zero_stages[0],
@@ -208,20 +212,24 @@ def _floors(space: Space, sp: bool, exchange: str, parts: Sequence[_Part]) -> li
     found = least([parts.work((NONE,)) for parts in kinds])
     counts = np.array(list(space.question.architecture.kinds().values()), dtype=float)
     outer = found.embedding + np.minimum.reduce(list(found.head.values()))
-    whole = (counts @ found.both + outer)[place.ravel()]
-    return [
-        _least_step(whole[end - len(part.rows["tp"]) : end], part)
-        for end, part in zip(ends, parts, strict=True)
-    ]
+    shown = {
+        schedule: (counts @ found.passes(schedule)[1] + outer)[place.ravel()]
+        for schedule in {deck.schedule for part in parts for deck in part.decks}
+    }
+    floors = []
+    for end, part in zip(ends, parts, strict=True):
+        fastest = np.minimum.reduce([shown[deck.schedule] for deck in part.decks])
+        floors.append(_least_step(fastest[end - len(part.rows["tp"]) : end], part))
+    return floors
 
 
 def _least_step(whole: Floats, part: _Part) -> Floats:
     """A step's floor from one micro-batch's seconds on all stages together.
 
-    The slowest stage is no faster than the mean; without interleaving one micro-batch passes
-    every stage first.
+    The slowest stage is no faster than the mean; where stages are one piece of the model, and
+    backward passes whole, one micro-batch passes every stage first.
     """
     least: Floats = part.rows["grad_acc"] * whole / part.pp
-    if all(deck.vpp == 1 for deck in part.decks):
+    if all(deck.schedule in WHOLE for deck in part.decks):
         least = np.maximum(least, whole)
     return least * (1 - 1e-9)

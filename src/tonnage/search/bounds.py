@@ -17,8 +17,9 @@ from tonnage.algebra import total
 from tonnage.ledger.operation import Phase
 from tonnage.memory.buffers import entries_of_step
 from tonnage.memory.host import IN_FLIGHT
-from tonnage.memory.schedule import live_per_chunk
+from tonnage.memory.schedule import fullest, live_per_chunk
 from tonnage.plan import Plan
+from tonnage.plan.schedule import chunks, least, streams
 from tonnage.search.layouts import Deck, Ints
 from tonnage.search.legality import Columns
 from tonnage.search.modes import AWAY, Mode
@@ -70,7 +71,7 @@ class Bounds:
         self._whole = prefix[:, -1].astype(float)
         self._counts = self.counted().sum(axis=2)
         self._before = prefix[:, deck.start[:, :, 0]].transpose(1, 2, 0)
-        self._shape = Plan(pp=deck.pp, vpp=deck.vpp, schedule=deck.schedule)  # type: ignore[arg-type]
+        self._ends = deck.holders(0), deck.holders(-1)
 
     def counted(self, most: int | None = None) -> Ints:
         """Layers of each kind, ``[layout, stage, chunk, kind]``; of the first ``most`` only."""
@@ -89,16 +90,16 @@ class Bounds:
     def seconds(self, pairs: Pairs, mode: Mode, loss: str) -> Floats:
         """The least that a step takes, by pair."""
         work, row = self._work, pairs.row
-        each = work.both[:, row]
-        repeated, again = self._repeated(mode)
-        if repeated is not None:
-            each = each + repeated[:, row]
+        forward, both = (part[:, row] for part in work.passes(self._deck.schedule))
+        repeated, again = self._repeated(mode, row, forward)
+        each = both if repeated is None else both + repeated
         ends = work.embedding[row], work.head[loss][row]
         stage = _spread(self._counts, pairs, each)
         if again is not None:
-            stage += _spread(again, pairs, work.forward[:, row])
-        stage[:, 0] += ends[0]
-        stage[:, -1] += ends[1]
+            stage += _spread(again, pairs, forward)
+        for end, positions in zip(ends, self._ends, strict=True):
+            for position in positions:
+                stage[:, position] += end
         whole = self._whole @ each + ends[0] + ends[1]
         found = self._step(stage, whole, pairs, each, ends[0])
         exactly: Floats = found * (1 - 1e-9)  # sums in another order
@@ -109,7 +110,9 @@ class Bounds:
     ) -> Floats:
         """As `tonnage.timing.pipeline` has it, for the stages that are looked at."""
         deck, micro = self._deck, self._microbatches[pairs.row]
-        if deck.schedule != "1f1b":
+        if chunks(deck.shape) == 2 and deck.schedule != "interleaved":
+            return self._folded(stage.max(axis=1), whole, pairs.row)
+        if deck.schedule not in ("1f1b", "zero-bubble"):
             slowest = stage.max(axis=1)
             flushed: Floats = micro * slowest + (whole - slowest) / deck.vpp
             return flushed
@@ -117,27 +120,61 @@ class Bounds:
         before[:, 1:] += first[:, None]
         after = whole[:, None] - before - stage
         due = deck.pp - 1 - np.array(deck.stages)
+        if deck.schedule == "zero-bubble":
+            # What follows is waited for without its weights' gradients, and filled forwards.
+            after *= (1.0 - self._late[pairs.row])[:, None]
+            due = np.minimum(due, micro[:, None] - 1)
+            before = _spread(self._before, pairs, self._work.ahead[:, pairs.row])
         times = before + micro[:, None] * stage + np.maximum(2 * after - due * stage, 0.0)
         longest: Floats = times.max(axis=1)
         return longest
 
+    def _folded(self, slowest: Floats, whole: Floats, row: Index) -> Floats:
+        """ZB-V and DualPipe: the others' idle time, less what they are faster.
+
+        Of its own work a stage idles no less than a share, and the slowest no more than all. The
+        more the slowest takes, the longer is the sum: there are micro-batches enough.
+        """
+        deck, work = self._deck, self._work
+        if deck.schedule == "zbv":
+            # Half the longer of F and B, which are all but W.
+            idle = (1.0 - self._late) / 4
+        else:
+            # All but half of F and three halves of W; the ends of the model put nothing off.
+            taken = (work.ahead / 2 + 1.5 * work.late) / work.compute
+            idle = 1.0 - np.maximum(taken.max(axis=0), 0.5)
+        others = deck.pp // streams(deck.shape)
+        bubble = whole * (1.0 + idle[row]) - (others + 1) * slowest
+        turns = self._microbatches[row] // streams(deck.shape)
+        folded: Floats = turns * slowest + np.maximum(bubble, 0.0)
+        return folded
+
+    @cached_property
+    def _late(self) -> Floats:
+        """The most that weights' gradients are of a stage's work, by row."""
+        most: Floats = (self._work.late / self._work.compute).max(axis=0)
+        return most
+
     def exchange(self, pairs: Pairs, mode: Mode, held: Held) -> Floats:
         """The least that a step takes beside its micro-batches, by pair.
+
+        Nothing where a device holds two copies of its stage, which exchange with each other too.
 
         Args:
             pairs: layouts, rows and shards of states.
             mode: what is recomputed.
             held: the parts' states, by shard.
         """
+        if streams(self._deck.shape) > 1:
+            return np.zeros(len(pairs))
         found, shard = held.exchange, pairs.shard
         stepped = _spread(self._counts, pairs, found.layers.stepped[:, shard])
-        stepped[:, 0] += found.ends[0][shard]
-        stepped[:, -1] += found.ends[1][shard]
+        for positions, end in zip(self._ends, found.ends, strict=True):
+            stepped[:, positions] += end[shard, None]
         shown = np.zeros_like(stepped)
         for phase in PHASES:
             busy = _spread(self._counts, pairs, found.layers.busy[phase][:, shard])
             window = found.passes[phase][shard, None] * self._window(pairs, phase, mode)
-            # A column of each stage's, which `left_over` takes as it takes plans.
             shown += found.shown(phase, busy, window)
         step = stepped.max(axis=1)
         if found.host is not None:
@@ -150,21 +187,23 @@ class Bounds:
         work, row = self._work, pairs.row
         each, again = work.window.layers[phase][:, row], None
         if phase == "backward":
-            repeated, again = self._repeated(mode)
-            each = each if repeated is None else each + repeated[:, row]
+            repeated, again = self._repeated(mode, row, work.forward[:, row])
+            each = each if repeated is None else each + repeated
         stage = _spread(self._counts, pairs, each)
         if again is not None:
             stage += _spread(again, pairs, work.forward[:, row])
-        for side, end in zip((0, -1), work.window.ends, strict=True):
-            stage[:, side] += end[phase][row]
+        for positions, end in zip(self._ends, work.window.ends, strict=True):
+            stage[:, positions] += end[phase][row, None]
         return stage
 
-    def _repeated(self, mode: Mode) -> tuple[Floats | None, Ints | None]:
-        """What recomputation repeats: of every layer, by row; or of which layers the forward."""
+    def _repeated(
+        self, mode: Mode, row: Index, forward: Floats
+    ) -> tuple[Floats | None, Ints | None]:
+        """What recomputation repeats: of every layer; or of which layers the forward pass."""
         if mode["recompute"] == "selective":
-            return self._work.selected[mode["recompute_modules"]], None
+            return self._work.selected[mode["recompute_modules"]][:, row], None
         if mode["recompute"] == "full" and mode["recompute_method"] == "uniform":
-            return self._work.forward, None
+            return forward, None
         if mode["recompute"] == "full":
             return None, self.counted(mode["recompute_num_layers"]).sum(axis=2)
         return None, None
@@ -180,9 +219,9 @@ class Bounds:
         each = np.where(filled, held.filled[:, pairs.shard], held.resting[:, pairs.shard])
         resting = _spread(self._counts, pairs, each)
         stepping = _spread(self._counts, pairs, held.stepping[:, pairs.shard])
-        for side, (rest, full, step) in zip((0, -1), held.ends, strict=True):
-            resting[:, side] += np.where(filled, full[pairs.shard], rest[pairs.shard])
-            stepping[:, side] += step[pairs.shard]
+        for positions, (rest, full, step) in zip(self._ends, held.ends, strict=True):
+            resting[:, positions] += np.where(filled, full[pairs.shard], rest[pairs.shard])[:, None]
+            stepping[:, positions] += step[pairs.shard, None]
         return resting, stepping
 
     @cached_property
@@ -199,7 +238,7 @@ class Bounds:
         """Layer inputs that each stage has buffers for, by row."""
         counts, place = np.unique(self._microbatches, return_inverse=True)
         few = tuple(counts.tolist())
-        return [_received_at(self._shape, stage, few)[place] for stage in self._deck.stages]
+        return [_received_at(self._deck.shape, stage, few)[place] for stage in self._deck.stages]
 
     def active(self, pairs: Pairs, mode: Mode, loss: str, room: Room) -> Floats:
         """The least bytes that live beside the states, at the loss or after, ``[pair, stage]``.
@@ -216,11 +255,15 @@ class Bounds:
         if room.buffered:
             for position, entries in enumerate(self._received):
                 alive[:, position] += entries[pairs.row] * room.entry[pairs.row]
-        alive[:, 0] += self._live[0][0][pairs.row] * room.saved[0][pairs.row]
-        last = alive[:, -1] + room.saved[1][pairs.row] + room.logits[loss][pairs.row]
+        row, (first, last) = pairs.row, self._ends
+        for position in first:
+            alive[:, position] += self._live[position][0][row] * room.saved[0][row]
         # Activations on the host are no longer there once a layer is run again.
         moment = np.maximum(alive, rebuilt) if mode.get(AWAY) else alive + rebuilt
-        moment[:, -1] = np.maximum(moment[:, -1], last)
+        for position in last:
+            heads = self._live[position][-1][row] * room.saved[1][row]
+            losing = alive[:, position] + heads + room.logits[loss][row]
+            moment[:, position] = np.maximum(moment[:, position], losing)
         return moment
 
     def _on_device(self, pairs: Pairs, mode: Mode, room: Room) -> Floats:
@@ -246,8 +289,8 @@ class Bounds:
         whole = self.counted()
         inside = whole - self.counted(count) if block else whole
         kept = room.kept[() if full else modules][:, row]
-        for position, chunks in enumerate(self._alive):
-            for chunk, live in chunks:
+        for position, different in enumerate(self._alive):
+            for chunk, live in different:
                 size = self._deck.size[layout, position, chunk]
                 if full and not block:
                     each = -(-size // _group(size, count)) * entry
@@ -264,10 +307,14 @@ class Bounds:
     @cached_property
     def _live(self) -> list[list[Ints]]:
         """Micro-batches that each chunk of each stage holds at once, by row."""
-        counts, place = np.unique(self._microbatches, return_inverse=True)
+        shape = self._deck.shape
+        # Of those that the schedule has no order for nothing is asked.
+        fewest = least(shape)
+        legal = np.where(self._deck.orders(self._microbatches), self._microbatches, fewest)
+        counts, place = np.unique(legal, return_inverse=True)
         few = tuple(counts.tolist())
         return [
-            [np.broadcast_to(live, len(few))[place] for live in _alive_at(self._shape, stage, few)]
+            [np.broadcast_to(live, len(few))[place] for live in _alive_at(shape, stage, few)]
             for stage in self._deck.stages
         ]
 
@@ -293,7 +340,17 @@ class Bounds:
 @lru_cache(maxsize=4096)
 def _alive_at(shape: Plan, stage: int, counts: tuple[int, ...]) -> tuple[Ints, ...]:
     """Micro-batches in flight on a stage, by chunk, for some numbers of them in a step."""
-    return tuple(live_per_chunk(shape, stage, np.array(counts, dtype=np.int64)))
+    microbatches = np.array(counts, dtype=np.int64)
+    if chunks(shape) == 1 or shape.schedule == "interleaved":
+        return tuple(live_per_chunk(shape, stage, microbatches))
+    # Of what the order shows, a moment that is both the loss's and a backward pass's.
+    turning = [
+        held.kept
+        for held in fullest(shape, stage, microbatches)
+        if held.made == "forward" and held.chunk == 1 and held.back is not None
+    ]
+    most: tuple[Ints, ...] = max(turning, key=lambda kept: int(total(kept).max()))
+    return most
 
 
 @lru_cache(maxsize=4096)

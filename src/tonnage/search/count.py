@@ -12,19 +12,18 @@ from tonnage.search.legality import Columns
 from tonnage.search.space import Space
 
 
-def plans_of(space: Space, pp: int, decks: Sequence[Deck], rows: Columns) -> int:
-    """Legal plans of so many stages: layouts, with depths of recomputation, times rows.
+def plans_of(space: Space, decks: Sequence[Deck], rows: Columns) -> int:
+    """Legal plans of some layouts, with depths of recomputation, times rows.
 
     Rows come with every shard, ZeRO stage and loss.
     """
     ways = _ways(space, rows)
-    whole = int(ways[rows["grad_acc"] % pp == 0].sum())
-    every = int(ways.sum())
     total = 0
     for deck in decks:
+        fitting = int(ways[deck.orders(rows["grad_acc"])].sum())
         for longest, layouts in zip(*np.unique(deck.longest, return_counts=True), strict=True):
             modes = space.depths(int(longest))
-            total += modes * int(layouts) * (whole if deck.vpp > 1 else every)
+            total += modes * int(layouts) * fitting
     return total * len(space.losses)
 
 

@@ -14,6 +14,7 @@ from tonnage.ledger import StageLedger
 from tonnage.memory import StageMemory, outside, stage_memory
 from tonnage.memory.reserved import reserved_bound
 from tonnage.plan import Plan
+from tonnage.plan.schedule import SPLITS, streams
 from tonnage.search.group import NUMERIC, Group, Weighed
 from tonnage.search.slices import Slice, slices
 from tonnage.timing.step import PARTS, step_time
@@ -74,13 +75,16 @@ def _memories(part: Slice) -> Iterator[tuple[StageLedger, StageMemory]]:
 
     Of stages that hold the same the first has the most micro-batches in flight, and nothing
     else differs; but where a stage keeps a buffer for each micro-batch, those in flight need
-    fewer, and every stage is weighed.
+    fewer, and where weights' gradients are put off, later stages hold more for these: then
+    every stage is weighed.
     """
-    if part.setting.runtime.pipeline_buffers == "pair":
+    plan = part.setting.plan
+    if part.setting.runtime.pipeline_buffers == "pair" and plan.schedule not in SPLITS:
         for ledger, _ in part.runs():
             yield ledger, stage_memory(part.setting, ledger)
         return
-    for place, ledger in enumerate(part.ledgers):
+    # The second half of DualPipe's stages mirrors the first.
+    for place, ledger in enumerate(part.ledgers[: len(part.ledgers) // streams(plan)]):
         stage = dataclasses.replace(ledger.stage, index=place)
         each = dataclasses.replace(ledger, stage=stage)
         yield each, stage_memory(part.setting, each)

@@ -232,8 +232,7 @@ class Hunt:
         bounds = Bounds(look.deck, self._prefix, look.stuff.rows, look.stuff.work)
         limits = self._limits(look.deck.pp, look.stuff.rows)
         pairs = bounds.every()
-        if look.deck.vpp > 1:
-            pairs = pairs.where(look.stuff.rows["grad_acc"][pairs.row] % look.deck.pp == 0)
+        pairs = pairs.where(look.deck.orders(look.stuff.rows["grad_acc"])[pairs.row])
         heads = look.stuff.work.head
         quickest = min(heads, key=lambda loss: float(heads[loss].sum()))
         pairs = pairs.where(self._fast(bounds.seconds(pairs, NONE, quickest), limits[pairs.row]))

@@ -12,8 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.arch import Architecture
-from tonnage.errors import InputError
+from tonnage.errors import InputError, NotModelledError
+from tonnage.plan import Plan
+from tonnage.plan.check_schedule import check_schedule
 from tonnage.plan.layout import chunk_sizes
+from tonnage.plan.plan import Schedule
+from tonnage.plan.schedule import CHUNKS, SPLITS, VEES, chunks, least, places, seat, streams
 from tonnage.runtime import Runtime
 from tonnage.search.question import Question
 
@@ -22,13 +26,17 @@ Ints = NDArray[np.int64]
 ACCOUNTS = ("account_for_embedding", "account_for_loss")
 ENDS = ("first_stage_layers", "last_stage_layers")
 
+SCHEDULES: tuple[Schedule, ...] = ("1f1b", "gpipe", "interleaved", *SPLITS)
+"""In the order in which they are tried."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Deck:
     """The layouts of one pipeline: so many stages, virtual stages, and one schedule.
 
     Bounds look at the stages that can be the slowest or the fullest: the first, the second,
-    the last but one and the last. Those between hold as many layers as their neighbours.
+    the last but one and the last, of the first half where the second mirrors it. Those between
+    hold as many layers as their neighbours.
 
     Attributes:
         pp: pipeline stages.
@@ -42,7 +50,7 @@ class Deck:
 
     pp: int
     vpp: int
-    schedule: str
+    schedule: Schedule
     stages: tuple[int, ...]
     fields: tuple[dict[str, Any], ...]
     start: Ints
@@ -51,6 +59,31 @@ class Deck:
     def __len__(self) -> int:
         """How many layouts."""
         return len(self.fields)
+
+    @cached_property
+    def shape(self) -> Plan:
+        """The pipeline without its layers."""
+        return Plan(pp=self.pp, vpp=self.vpp, schedule=self.schedule)
+
+    def holders(self, place: int) -> tuple[int, ...]:
+        """Which of the stages that are looked at hold a piece of the model; -1 is the last."""
+        wanted = place % places(self.shape)
+        return tuple(
+            position
+            for position, stage in enumerate(self.stages)
+            if wanted in _places(self.shape, stage)
+        )
+
+    def orders(self, microbatches: Ints) -> NDArray[np.bool_]:
+        """Whether the schedule has an order for so many micro-batches of a step.
+
+        As `tonnage.plan.check_schedule.check_microbatches` has it, of rounds of ``pp``.
+        """
+        legal: NDArray[np.bool_] = microbatches >= least(self.shape)
+        legal &= microbatches % streams(self.shape) == 0
+        if self.schedule == "interleaved":
+            legal &= microbatches % self.pp == 0
+        return legal
 
     @cached_property
     def longest(self) -> Ints:
@@ -85,39 +118,68 @@ def decks(question: Question, profile: Runtime, pp: int) -> Iterator[Deck]:
         solved = _solved(question, pp, vpp, [sizes for _, sizes in named])
         if not named and not solved:
             continue
-        sizes = [_sizes(pp, vpp, layers, *ends) for ends in solved]
-        for schedule in _schedules(question, profile, vpp):
-            yield _deck(
-                (pp, vpp, schedule),
-                [fields for fields, _ in named] + [_end_fields(pp, layers, e) for e in solved],
-                np.array([found for _, found in named] + sizes, dtype=np.int64),
-            )
+        for schedule in _schedules(question, profile, pp, vpp):
+            # A V has both ends of the model on its first stage: no field says how long they are.
+            ends = [] if schedule in VEES else solved
+            sizes = [_sizes(pp, vpp, layers, *pair) for pair in ends]
+            if named or ends:
+                yield _deck(
+                    Plan(pp=pp, vpp=vpp, schedule=schedule),
+                    [fields for fields, _ in named] + [_end_fields(pp, layers, e) for e in ends],
+                    np.array([found for _, found in named] + sizes, dtype=np.int64),
+                )
 
 
-def _deck(key: tuple[int, int, str], fields: list[dict[str, Any]], sizes: Ints) -> Deck:
+def _places(shape: Plan, stage: int) -> list[int]:
+    """The pieces of the model that a stage holds, by chunk."""
+    return [seat(shape, stage, chunk).place for chunk in range(chunks(shape))]
+
+
+def _deck(shape: Plan, fields: list[dict[str, Any]], sizes: Ints) -> Deck:
     """Sizes come as ``[layout, round, stage]``, in the order that layers run."""
-    pp, vpp, schedule = key
+    pp = shape.pp // streams(shape)
     flat = sizes.reshape(len(sizes), -1)
-    start = (np.cumsum(flat, axis=1) - flat).reshape(sizes.shape)
+    start = np.cumsum(flat, axis=1) - flat
     stages = tuple(sorted({0, min(1, pp - 1), max(pp - 2, 0), pp - 1}))
+    held = np.array([_places(shape, stage) for stage in stages])
     return Deck(
-        pp=pp,
-        vpp=vpp,
-        schedule=schedule,
+        pp=shape.pp,
+        vpp=shape.vpp,
+        schedule=shape.schedule or "1f1b",
         stages=stages,
         fields=tuple(fields),
-        start=start[:, :, stages].transpose(0, 2, 1),
-        size=sizes[:, :, stages].transpose(0, 2, 1),
+        start=start[:, held],
+        size=flat[:, held],
     )
 
 
-def _schedules(question: Question, profile: Runtime, vpp: int) -> tuple[str, ...]:
-    """GPipe is legal under every runtime, but most have no such schedule: only if asked for."""
-    offered: tuple[str, ...] = ("interleaved",)
-    if vpp == 1:
-        gpipe = "gpipe" in profile.schedules or "schedule" in question.choices
-        offered = ("1f1b", "gpipe") if gpipe else ("1f1b",)
-    return tuple(schedule for schedule in offered if question.allows("schedule", schedule))
+def _schedules(question: Question, profile: Runtime, pp: int, vpp: int) -> tuple[Schedule, ...]:
+    """Those that the runtime has; any that is legal, if it is asked for.
+
+    1F1B and its interleaved form are common to all. On one stage the others that cut backward
+    passes in two are 1F1B by another name.
+    """
+    common = ("1f1b", "interleaved", *profile.schedules)
+    found = []
+    for schedule in SCHEDULES:
+        wanted = CHUNKS.get(schedule, 1)
+        fitting = vpp == wanted if wanted else vpp > 1
+        single = pp == 1 and schedule in SPLITS
+        if not fitting or single or not (schedule in common or "schedule" in question.choices):
+            continue
+        if question.allows("schedule", schedule) and _legal(question.base, pp, vpp, schedule):
+            found.append(schedule)
+    return tuple(found)
+
+
+def _legal(base: Plan, pp: int, vpp: int, schedule: Schedule) -> bool:
+    if schedule not in SPLITS:
+        return True
+    try:
+        check_schedule(dataclasses.replace(base, pp=pp, vpp=vpp, schedule=schedule))
+    except (InputError, NotModelledError):
+        return False
+    return True
 
 
 def _named(

@@ -11,6 +11,7 @@ from tonnage.cluster import Cluster
 from tonnage.errors import InputError
 from tonnage.estimation import Estimate, estimate
 from tonnage.plan import Plan
+from tonnage.plan.schedule import CHUNKS
 from tonnage.plan.words import recompute_text
 from tonnage.search.answer import Neighbour
 from tonnage.search.question import Question
@@ -115,7 +116,23 @@ def _steps(space: Space, plan: Plan) -> Iterator[tuple[str, str, str, list[Field
             fields = {"vpp": value, "schedule": "interleaved" if value > 1 else "1f1b"}
             ways = [fields, *({**_free(plan.pp), **fields, **split} for split in SPLITS)]
             yield "vpp", str(plan.vpp), str(value), ways
+    if plan.pp > 1:
+        offered = dict.fromkeys((*space.runtime.schedules, *_chosen(space.question)))
+        for schedule in offered:
+            held = CHUNKS.get(schedule, 1) or max(plan.vpp, 2)
+            # Between 1F1B and its interleaved form a step of vpp is the step.
+            if schedule == plan.schedule or {schedule, plan.schedule} == {"1f1b", "interleaved"}:
+                continue
+            if held == 1 or "vpp" in space.runtime.axes:
+                fields = {"schedule": schedule, "vpp": held}
+                ways = [fields, *({**_free(plan.pp), **fields, **split} for split in SPLITS)]
+                yield "schedule", str(plan.schedule), schedule, ways
     yield from _softer(space, plan)
+
+
+def _chosen(question: Question) -> tuple[str, ...]:
+    """The schedules that a search is kept to."""
+    return tuple(question.choices.get("schedule", ()))
 
 
 def _softer(space: Space, plan: Plan) -> Iterator[tuple[str, str, str, list[Fields]]]:

@@ -28,6 +28,7 @@ from tonnage.memory.gradients import left_by_microbatch
 from tonnage.memory.outside import outside
 from tonnage.memory.states import passing_gradients, states
 from tonnage.plan import Plan, Setting, Stage, resolve
+from tonnage.plan.schedule import OVERLAPPED
 from tonnage.search.exchange import Exchange, beside, passes, stacked
 from tonnage.search.legality import Columns
 from tonnage.search.modes import NONE, Mode
@@ -39,7 +40,7 @@ from tonnage.timing.kernel import Rates, rates
 from tonnage.timing.loss import loss_seconds
 from tonnage.timing.passes import one_pass
 from tonnage.timing.replicas import PHASES, optimizer_seconds
-from tonnage.timing.stage import LayerTime, layer_times, stage_time
+from tonnage.timing.stage import LayerTime, exchange_shown, layer_times, stage_time
 
 Floats = NDArray[np.float64]
 
@@ -56,6 +57,10 @@ class Work:
     Attributes:
         forward: of the forward pass.
         both: of both passes.
+        hidden: of each, the experts' exchange that schedules of `OVERLAPPED` hide.
+        ahead: compute of the forward pass.
+        late: compute of the weights' gradients, which some schedules put off.
+        compute: of both passes.
         selected: what each selective mode repeats, by its modules.
         embedding: both passes before the first layer, by row.
         head: both passes after the last layer, with each loss, by row.
@@ -64,10 +69,21 @@ class Work:
 
     forward: Floats
     both: Floats
+    hidden: tuple[Floats, Floats]
+    ahead: Floats
+    late: Floats
+    compute: Floats
     selected: dict[tuple[str, ...], Floats]
     embedding: Floats
     head: dict[str, Floats]
     window: Window
+
+    def passes(self, schedule: str) -> tuple[Floats, Floats]:
+        """The forward pass, and both, without what a schedule hides."""
+        if schedule not in OVERLAPPED:
+            return self.forward, self.both
+        forward, both = self.hidden
+        return self.forward - forward, self.both - both
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,11 +210,21 @@ class Parts:
             of_loss = with_loss(setting, loss)
             passes = self._passes(of_loss, self.ledger(of_loss).head)
             heads[loss] = self._column(passes + loss_seconds(of_loss, rate))
-        forward = self._table([time.forward.seconds for time in times.values()])
-        backward = self._table([time.backward.seconds for time in times.values()])
+        forward, backward = ([getattr(t, way) for t in times.values()] for way in PHASES)
+        seconds = [self._table([each.seconds for each in way]) for way in (forward, backward)]
+        compute = [self._table([each.compute for each in way]) for way in (forward, backward)]
+        share = 1.0 - exchange_shown(setting)
+        hidden = [
+            share * self._table([each.exposed["expert_parallel"] for each in way])
+            for way in (forward, backward)
+        ]
         return Work(
-            forward=forward,
-            both=forward + backward,
+            forward=seconds[0],
+            both=seconds[0] + seconds[1],
+            hidden=(hidden[0], hidden[0] + hidden[1]),
+            ahead=compute[0],
+            late=self._table([time.weights for time in times.values()]),
+            compute=compute[0] + compute[1],
             selected=selected,
             embedding=self._column(self._passes(setting, ledger.embedding)),
             head=heads,
@@ -322,8 +348,7 @@ class Parts:
         cluster = self.space.cluster
         rate = rates(setting, cluster.device, self.space.question.limits.efficiency)
         return total(
-            one_pass(setting, operations, phase, rate, cluster, False).seconds
-            for phase in ("forward", "backward")
+            one_pass(setting, operations, phase, rate, cluster, False).seconds for phase in PHASES
         )
 
     def _column(self, value: Number) -> Floats:

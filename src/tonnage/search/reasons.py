@@ -11,8 +11,9 @@ from tonnage.cluster import Cluster
 from tonnage.errors import InputError
 from tonnage.estimation import Estimate
 from tonnage.plan import Plan, resolve
+from tonnage.plan.schedule import CHUNKS
 from tonnage.plan.words import flag_words
-from tonnage.runtime import OFFLOADS
+from tonnage.runtime import OFFLOADS, runtime
 from tonnage.search.answer import Proposal
 from tonnage.search.find import find_plans
 from tonnage.search.neighbours import DERIVED, UNLAID
@@ -68,7 +69,7 @@ def why_not(question: Question, wanted: Mapping[str, Any], best: Proposal | None
             estimate=None,
         )
     if found.plans:
-        return _compared(found.plans[0], best)
+        return _of_another_stack(_compared(found.plans[0], best), found.plans[0].plan)
     least = found.nearest
     if least is None:
         return Reason(
@@ -122,11 +123,27 @@ def _offloads(plan: Plan) -> dict[str, Any]:
     return {field: value for field in OFFLOADS if (value := getattr(plan, field))}
 
 
+def _of_another_stack(reason: Reason, plan: Plan) -> Reason:
+    """A schedule that the runtime lacks is weighed where it is named, and not offered."""
+    schedule = str(plan.schedule)
+    if plan.pp == 1 or schedule in runtime(plan.runtime).schedules:
+        return reason
+    lacks = (
+        f"{plan.runtime} has no schedule {schedule}: --schedule {schedule} weighs it all the same"
+    )
+    return dataclasses.replace(reason, text=f"{reason.text}; {lacks}")
+
+
 def _refusal(
     question: Question, wanted: Mapping[str, Any], best: Proposal | None, refused: InputError
 ) -> str:
     """The error of the plan itself, which says more than that there is none."""
     known = {**_single(question), **wanted}
+    # The best plan's chunks are not those of another schedule.
+    chunks = CHUNKS.get(wanted.get("schedule", ""), 1)
+    if "schedule" in wanted and chunks is not None:
+        known = {"vpp": chunks, **known}
+        wanted = {"vpp": chunks, **wanted}
     base = dataclasses.replace(best.plan, **_FREE) if best else question.base
     for changes in (wanted, known):
         plan = dataclasses.replace(base, **changes)

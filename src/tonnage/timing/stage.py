@@ -163,10 +163,7 @@ def stage_time(
         for part in sent
     }
     if setting.plan.schedule in OVERLAPPED:
-        # Beside another micro-batch's backward pass most of the experts' exchange is hidden.
-        hidden = setting.runtime.ep_overlap
-        left = min(1.0, (1.0 - constants.EXPERT_HIDDEN) / max(1.0 - hidden, 1e-12))
-        exposed["expert_parallel"] = left * exposed["expert_parallel"]
+        exposed["expert_parallel"] = exchange_shown(setting) * exposed["expert_parallel"]
     counts = ledger.stage.kinds()
     selected = total(counts[layer] * layers[layer].selected for layer in ledger.layers)
     forward, backward, again = (compute(name) for name in ("forward", "backward", "recompute"))
@@ -183,6 +180,15 @@ def stage_time(
         weights=total(counts[layer] * layers[layer].weights for layer in ledger.layers),
         replicas=tuple(data_parallel_traffic(setting, ledger)),
     )
+
+
+def exchange_shown(setting: Setting) -> float:
+    """The share of the experts' exchange in the open that stays there under `OVERLAPPED`.
+
+    Beside another micro-batch's backward pass most of it is hidden.
+    """
+    hidden = setting.runtime.ep_overlap
+    return min(1.0, (1.0 - constants.EXPERT_HIDDEN) / max(1.0 - hidden, 1e-12))
 
 
 def chunk_ledger(ledger: StageLedger, chunk: int) -> StageLedger:
