@@ -310,3 +310,10 @@ def test_a_pattern_of_letters_is_a_hybrid() -> None:
     kinds = [type(layer.mixer or layer.mlp).__name__ for layer in launch.architecture.layers]
     assert kinds == ["Mamba2", "MLP", "Mamba2", "Attention", "MLP"]
     assert not launch.architecture.tied_embeddings
+
+
+def test_a_layout_that_a_shell_reads_again_is_the_layout() -> None:
+    options = {**LLAMA, "--pipeline-model-parallel-size": 2, "--num-layers": 4}
+    plain = as_yaml({**options, "--pipeline-model-parallel-layout": "Et*2|t*2L"})
+    escaped = as_yaml({**options, "--pipeline-model-parallel-layout": "Et*2\\|t*2L"})
+    assert escaped.plan["pipeline_layout"] == plain.plan["pipeline_layout"] == "Et*2|t*2L"

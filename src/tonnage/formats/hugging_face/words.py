@@ -73,9 +73,30 @@ def read_words(words: Sequence[str]) -> Started | None:
     rest = words[index + 1 :]
     if tool == "ms-swift" and rest and not rest[0].startswith("-"):
         rest = rest[1:]
-    found = _started(tool, launcher, starter, rest, {})
+    trainer = _method(words[index])
+    if trainer and not tool:
+        tool = "trl"
+    found = _started(tool, launcher, starter, rest, {"trainer": trainer} if trainer else {})
+    if not tool and _PREPARES.search(words[index]):
+        return None
     given = " ".join(found.options)
     return found if tool or found.files or _TRAINING.search(given) else None
+
+
+_METHODS = ("sft", "dpo", "orpo", "cpo", "kto", "grpo", "ppo", "rloo", "reward", "gkd")
+_TRL_PROGRAM = re.compile(
+    rf"(?:^|[/.]|run_)({'|'.join(_METHODS)})(?:_modeling|_trainer)?(?:\.py)?$"
+)
+"""A script of TRL's examples or of the alignment handbook, by its name."""
+
+_PREPARES = re.compile(r"(?:init|convert|merge|export|preprocess|eval|infer|llama_pro)[^/]*\.py$")
+"""Programs that make a model or data ready, or use one: they share options with trainers."""
+
+
+def _method(program: str) -> str:
+    """The trainer that a program's name says; empty: it says none."""
+    found = _TRL_PROGRAM.search(program)
+    return "" if found is None else found[1]
 
 
 _TOOLS = {
@@ -92,8 +113,6 @@ _PROGRAMS = {
     "swift.cli.": "ms-swift",
     "trl/scripts/": "trl",
     "trl.scripts.": "trl",
-    "run_sft.py": "trl",
-    "run_dpo.py": "trl",
 }
 
 
