@@ -155,3 +155,26 @@ def test_a_command_that_only_names_files_is_a_command(tmp_path: Path) -> None:
     read = script(tmp_path, "llamafactory-cli train elsewhere.yaml\n")
     assert read.kind == "command"
     assert read.lacks == ("model", "seq")
+
+
+@pytest.mark.parametrize(
+    "opens", ["cat > $CONF <<EOF", "cat <<-EOF >$CONF", 'cat << "EOF" > "$CONF"', "tee $CONF <<EOF"]
+)
+def test_an_engines_file_that_the_script_writes_is_read(tmp_path: Path, opens: str) -> None:
+    stage = "3" if '"EOF"' in opens else "${STAGE}"
+    text = (
+        f"STAGE=3\nCONF=made/ds.json\n{opens}\n"
+        f'{{"zero_optimization": {{"stage": {stage}}}, "bf16": {{"enabled": true}}}}\nEOF\n'
+        f"torchrun --nproc_per_node=8 train.py {TRAINER} --deepspeed $CONF\n"
+    )
+    read = script(tmp_path, text)
+    assert (read.plan["runtime"], read.plan["zero"]) == ("deepspeed", 3)
+    assert read.kind == "deepspeed + transformers"
+
+
+def test_a_written_file_that_depends_on_what_is_not_said_is_asked_for(tmp_path: Path) -> None:
+    text = (
+        'cat > ds.json <<EOF\n{"zero_optimization": {"stage": $STAGE}}\nEOF\n'
+        f"torchrun --nproc_per_node=8 train.py {TRAINER} --deepspeed ds.json\n"
+    )
+    assert any("not beside this file" in note for note in script(tmp_path, text).notes)

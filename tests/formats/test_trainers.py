@@ -271,3 +271,18 @@ def test_keys_that_only_describe_are_ignored(tmp_path: Path) -> None:
         "_description: mine\n_param_docs: {fsdp: x}\nfsdp: full_shard\nfsdp_config: {version: 2}\n"
     )
     assert launch(tmp_path, text).not_understood == ()
+
+
+@pytest.mark.parametrize(
+    ("keys", "unknown"),
+    [
+        ("qat: {weight_dtype: int4, group_size: 32}", {"qat.weight_dtype", "qat.group_size"}),
+        ("dynamic_checkpoint: {enabled: false}", set()),
+        ("relora: true", {"relora"}),
+        ("relora: false", set()),
+    ],
+)
+def test_a_section_of_axolotl_that_is_not_modelled_is_said(
+    tmp_path: Path, keys: str, unknown: set[str]
+) -> None:
+    assert set(launch(tmp_path, AXOLOTL + keys + "\n").not_understood) == unknown

@@ -11,9 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tonnage.errors import InputError
 from tonnage.formats.command import read_options
 from tonnage.formats.document import Document
-from tonnage.formats.text import read_document
+from tonnage.formats.text import parse_document, read_document
 
 _LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "python", "python3"})
 _SUBCOMMANDS = {
@@ -154,7 +155,13 @@ def _plain(options: Mapping[str, object]) -> dict[str, object]:
 
 
 def beside(document: Document, name: str) -> Document | None:
-    """A file that a script names, where it lies beside it."""
+    """A file that a script names, where it lies beside it or the script writes it."""
+    text = document.written.get(name)
+    if text is not None:
+        try:
+            return parse_document(os.path.basename(name), text)
+        except InputError:  # what the script does not say stands in it
+            return None
     if document.folder is None or os.path.isabs(name):
         return None
     for candidate in (name, os.path.basename(name)):
