@@ -317,3 +317,10 @@ def test_a_layout_that_a_shell_reads_again_is_the_layout() -> None:
     plain = as_yaml({**options, "--pipeline-model-parallel-layout": "Et*2|t*2L"})
     escaped = as_yaml({**options, "--pipeline-model-parallel-layout": "Et*2\\|t*2L"})
     assert escaped.plan["pipeline_layout"] == plain.plan["pipeline_layout"] == "Et*2|t*2L"
+
+
+def test_a_teacher_that_is_distilled_is_said_to_be_left_out() -> None:
+    options = {**LLAMA, "--export-kd-teacher-load": "somewhere", "--export-te-mcore-model": True}
+    launch = as_yaml(options)
+    assert launch.not_understood == ("MODEL_ARGS.--export-kd-teacher-load",)
+    assert any("left out" in note for note in launch.notes)
