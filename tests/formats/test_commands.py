@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tonnage.errors import InputError, NotModelledError
 from tonnage.formats import Launch, read_launch
 
 TRAINER = "--model_name_or_path gpt2 --per_device_train_batch_size 2 --output_dir out"
@@ -107,3 +108,73 @@ def test_llama_factory(tmp_path: Path) -> None:
 def test_unknown_options_are_reported(tmp_path: Path) -> None:
     read = script(tmp_path, f"torchrun --nproc_per_node 2 t.py {TRAINER} --moon_phase 3\n")
     assert read.not_understood == ("moon_phase",)
+
+
+@pytest.mark.parametrize(
+    ("program", "sequences", "held"),
+    [
+        ("examples/scripts/dpo.py", 2, True),
+        ("scripts/run_dpo.py", 2, True),
+        ("examples/scripts/orpo.py", 2, False),
+        ("examples/scripts/cpo.py", 2, False),
+        ("examples/scripts/kto.py", 1, True),
+        ("scripts/run_sft.py", 1, False),
+        ("-m trl.scripts.sft", 1, False),
+    ],
+)
+def test_a_trainer_is_told_by_its_programs_name(
+    tmp_path: Path, program: str, sequences: int, held: bool
+) -> None:
+    options = "--dataset_name a --beta 0.1 --per_device_train_batch_size 3 --output_dir o"
+    text = f"python {program} --model_name_or_path Qwen/Qwen3-4B {options}\n"
+    read = script(tmp_path, text)
+    assert read.kind == "trl"
+    assert read.plan["mbs"] == 3 * sequences
+    assert read.plan.get("reference_model", False) is held
+
+
+@pytest.mark.parametrize("program", ["grpo", "ppo", "reward_modeling"])
+def test_a_trainer_that_is_not_modelled_is_told_by_its_programs_name(
+    tmp_path: Path, program: str
+) -> None:
+    text = f"accelerate launch examples/scripts/{program}.py --model_name_or_path a/b\n"
+    with pytest.raises(NotModelledError, match="is no training launch that is modelled"):
+        script(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "program", ["scripts/pissa_init.py", "merge_lora.py", "tools/convert_ckpt.py", "eval_mmlu.py"]
+)
+def test_a_program_that_prepares_or_uses_a_model_is_no_launch(tmp_path: Path, program: str) -> None:
+    text = f"python {program} --model_name_or_path Qwen/Qwen3-4B --output_dir o\n"
+    with pytest.raises(InputError, match="is no training launch"):
+        script(tmp_path, text)
+
+
+def test_a_command_that_only_names_files_is_a_command(tmp_path: Path) -> None:
+    read = script(tmp_path, "llamafactory-cli train elsewhere.yaml\n")
+    assert read.kind == "command"
+    assert read.lacks == ("model", "seq")
+
+
+@pytest.mark.parametrize(
+    "opens", ["cat > $CONF <<EOF", "cat <<-EOF >$CONF", 'cat << "EOF" > "$CONF"', "tee $CONF <<EOF"]
+)
+def test_an_engines_file_that_the_script_writes_is_read(tmp_path: Path, opens: str) -> None:
+    stage = "3" if '"EOF"' in opens else "${STAGE}"
+    text = (
+        f"STAGE=3\nCONF=made/ds.json\n{opens}\n"
+        f'{{"zero_optimization": {{"stage": {stage}}}, "bf16": {{"enabled": true}}}}\nEOF\n'
+        f"torchrun --nproc_per_node=8 train.py {TRAINER} --deepspeed $CONF\n"
+    )
+    read = script(tmp_path, text)
+    assert (read.plan["runtime"], read.plan["zero"]) == ("deepspeed", 3)
+    assert read.kind == "deepspeed + transformers"
+
+
+def test_a_written_file_that_depends_on_what_is_not_said_is_asked_for(tmp_path: Path) -> None:
+    text = (
+        'cat > ds.json <<EOF\n{"zero_optimization": {"stage": $STAGE}}\nEOF\n'
+        f"torchrun --nproc_per_node=8 train.py {TRAINER} --deepspeed ds.json\n"
+    )
+    assert any("not beside this file" in note for note in script(tmp_path, text).notes)

@@ -310,3 +310,17 @@ def test_a_pattern_of_letters_is_a_hybrid() -> None:
     kinds = [type(layer.mixer or layer.mlp).__name__ for layer in launch.architecture.layers]
     assert kinds == ["Mamba2", "MLP", "Mamba2", "Attention", "MLP"]
     assert not launch.architecture.tied_embeddings
+
+
+def test_a_layout_that_a_shell_reads_again_is_the_layout() -> None:
+    options = {**LLAMA, "--pipeline-model-parallel-size": 2, "--num-layers": 4}
+    plain = as_yaml({**options, "--pipeline-model-parallel-layout": "Et*2|t*2L"})
+    escaped = as_yaml({**options, "--pipeline-model-parallel-layout": "Et*2\\|t*2L"})
+    assert escaped.plan["pipeline_layout"] == plain.plan["pipeline_layout"] == "Et*2|t*2L"
+
+
+def test_a_teacher_that_is_distilled_is_said_to_be_left_out() -> None:
+    options = {**LLAMA, "--export-kd-teacher-load": "somewhere", "--export-te-mcore-model": True}
+    launch = as_yaml(options)
+    assert launch.not_understood == ("MODEL_ARGS.--export-kd-teacher-load",)
+    assert any("left out" in note for note in launch.notes)

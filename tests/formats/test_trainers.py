@@ -243,3 +243,46 @@ class TestAxolotl:
     def test_unknown_keys_are_reported(self, tmp_path: Path) -> None:
         read = launch(tmp_path, AXOLOTL + "lora_new_thing: 3\nsave_moons: true\n")
         assert read.not_understood == ("lora_new_thing", "save_moons")
+
+
+@pytest.mark.parametrize(
+    ("keys", "sequences", "held"),
+    [
+        ("beta: 0.1", 2, True),
+        ("beta: 0.1\noutput_dir: data/mine-7b-orpo", 2, False),
+        ("beta: 0.1\nhub_model_id: me/kto-7b", 1, True),
+        ("beta: 0.1\nsimpo_gamma: 0.5", 2, False),
+        ("beta: 0.1\nprecompute_ref_log_probs: false\noutput_dir: after-orpo", 2, True),
+        ("output_dir: mine-orpo", 1, False),
+        ("beta: 0.1\noutput_dir: corporate", 2, True),
+    ],
+)
+def test_what_shares_dpos_keys_is_told_by_its_own_or_by_its_name(
+    tmp_path: Path, keys: str, sequences: int, held: bool
+) -> None:
+    read = launch(tmp_path, TRL + "per_device_train_batch_size: 3\n" + keys + "\n")
+    assert read.kind == "trl"
+    assert read.plan["mbs"] == 3 * sequences
+    assert read.plan.get("reference_model", False) is held
+
+
+def test_keys_that_only_describe_are_ignored(tmp_path: Path) -> None:
+    text = (
+        "_description: mine\n_param_docs: {fsdp: x}\nfsdp: full_shard\nfsdp_config: {version: 2}\n"
+    )
+    assert launch(tmp_path, text).not_understood == ()
+
+
+@pytest.mark.parametrize(
+    ("keys", "unknown"),
+    [
+        ("qat: {weight_dtype: int4, group_size: 32}", {"qat.weight_dtype", "qat.group_size"}),
+        ("dynamic_checkpoint: {enabled: false}", set()),
+        ("relora: true", {"relora"}),
+        ("relora: false", set()),
+    ],
+)
+def test_a_section_of_axolotl_that_is_not_modelled_is_said(
+    tmp_path: Path, keys: str, unknown: set[str]
+) -> None:
+    assert set(launch(tmp_path, AXOLOTL + keys + "\n").not_understood) == unknown

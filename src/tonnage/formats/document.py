@@ -20,6 +20,7 @@ class Document:
         values: its mapping; empty for a script.
         notes: what was assumed in parsing, in sentences.
         folder: where it lies; None: on stdin.
+        written: files that a script writes itself, by their names.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Document:
     values: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     folder: str | None = None
+    written: Mapping[str, str] = field(default_factory=dict)
 
     def has(self, *paths: str) -> bool:
         """Whether every dotted path leads to a key, be its value null."""

@@ -69,7 +69,8 @@ def _sizes(names: Names, hidden: int, heads: int | None) -> dict[str, object]:
     width = names.whole("mamba-head-dim") or _HEAD_DIM
     groups = names.whole("num-query-groups", least=1)
     grouped = names.flag("group-query-attention")
-    names.ignore("num-layers", "hybrid-*", "is-hybrid-model", "swiglu")
+    names.ignore("num-layers", "hybrid-*", "is-hybrid-model", "swiglu", "disable-bias-linear")
+    names.ignore("normalization", "position-embedding-type")
     wide = names.whole("ffn-hidden-size") or 4 * hidden
     return {
         "model_type": "nemotron_h",

@@ -45,6 +45,8 @@ def read_parallel(draft: Draft, names: Names) -> None:
     draft.flag("account_for_embedding", *names("account-for-embedding-in-pipeline-split"))
     draft.flag("account_for_loss", *names("account-for-loss-in-pipeline-split"))
     layout = names.word("pipeline-model-parallel-layout")
+    # A layout's bars and brackets are escaped where a shell reads the file's values again.
+    layout = layout.replace("\\", "") if layout else None
     draft.put("pipeline_layout", layout, *names("pipeline-model-parallel-layout"))
     _read_chunks(draft, names, layout)
     group = "microbatch-group-size-per-virtual-pipeline-stage"

@@ -14,9 +14,9 @@ from tonnage.formats.document import Document
 from tonnage.formats.hugging_face.part import Part, part
 from tonnage.formats.hugging_face.run import Run
 from tonnage.formats.hugging_face.trainer import inline_json
+from tonnage.formats.hugging_face.words import beside
 from tonnage.formats.hugging_face.zero import read_deepspeed
 from tonnage.formats.keys import Fields
-from tonnage.formats.text import read_document
 
 _STAGE = re.compile(r"z(?:ero)?[-_]?(?:stage)?[-_]?([0-3])(?![0-9])", re.IGNORECASE)
 
@@ -41,9 +41,9 @@ def referred(document: Document, fields: Fields, path: str) -> tuple[Part, ...]:
     name = fields.word(path)
     if name is None or name.lower() in ("false", "none", ""):
         return ()
-    found = _find(document, name)
+    found = beside(document, name) if name.endswith(".json") else None
     if found is not None:
-        return (_part(read_document(found)),)
+        return (_part(found),)
     stage = _STAGE.search(os.path.basename(name))
     if stage is None:
         fields.note(
@@ -85,14 +85,3 @@ def _mapping(document: Document, path: str) -> dict[str, object]:
     for step in path.split("."):
         found = found.get(step) if isinstance(found, dict) else None
     return dict(found) if isinstance(found, dict) else {}
-
-
-def _find(document: Document, name: str) -> str | None:
-    """A JSON file of that name, relative to the launch file or right beside it."""
-    if document.folder is None or os.path.isabs(name) or not name.endswith(".json"):
-        return None
-    for candidate in (name, os.path.basename(name)):
-        path = os.path.normpath(os.path.join(document.folder, candidate))
-        if os.path.isfile(path):
-            return path
-    return None

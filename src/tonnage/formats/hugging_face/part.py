@@ -76,7 +76,7 @@ def join(parts: Sequence[Part], gpus: int | None) -> Launch:
         return tuple(f"{label}{path}" for label, one in named for path in one.account[name])
 
     return Launch(
-        kind=" + ".join(dict.fromkeys(one.kind for one in parts if any(one.account.values()))),
+        kind=" + ".join(dict.fromkeys(one.kind for _, one in named)) or parts[0].kind,
         model=whole.model,
         plan=plan,
         gpus=whole.processes,

@@ -11,9 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tonnage.errors import InputError
 from tonnage.formats.command import read_options
 from tonnage.formats.document import Document
-from tonnage.formats.text import read_document
+from tonnage.formats.text import parse_document, read_document
 
 _LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "python", "python3"})
 _SUBCOMMANDS = {
@@ -73,9 +74,30 @@ def read_words(words: Sequence[str]) -> Started | None:
     rest = words[index + 1 :]
     if tool == "ms-swift" and rest and not rest[0].startswith("-"):
         rest = rest[1:]
-    found = _started(tool, launcher, starter, rest, {})
+    trainer = _method(words[index])
+    if trainer and not tool:
+        tool = "trl"
+    found = _started(tool, launcher, starter, rest, {"trainer": trainer} if trainer else {})
+    if not tool and _PREPARES.search(words[index]):
+        return None
     given = " ".join(found.options)
     return found if tool or found.files or _TRAINING.search(given) else None
+
+
+_METHODS = ("sft", "dpo", "orpo", "cpo", "kto", "grpo", "ppo", "rloo", "reward", "gkd")
+_TRL_PROGRAM = re.compile(
+    rf"(?:^|[/.]|run_)({'|'.join(_METHODS)})(?:_modeling|_trainer)?(?:\.py)?$"
+)
+"""A script of TRL's examples or of the alignment handbook, by its name."""
+
+_PREPARES = re.compile(r"(?:init|convert|merge|export|preprocess|eval|infer|llama_pro)[^/]*\.py$")
+"""Programs that make a model or data ready, or use one: they share options with trainers."""
+
+
+def _method(program: str) -> str:
+    """The trainer that a program's name says; empty: it says none."""
+    found = _TRL_PROGRAM.search(program)
+    return "" if found is None else found[1]
 
 
 _TOOLS = {
@@ -92,8 +114,6 @@ _PROGRAMS = {
     "swift.cli.": "ms-swift",
     "trl/scripts/": "trl",
     "trl.scripts.": "trl",
-    "run_sft.py": "trl",
-    "run_dpo.py": "trl",
 }
 
 
@@ -135,7 +155,13 @@ def _plain(options: Mapping[str, object]) -> dict[str, object]:
 
 
 def beside(document: Document, name: str) -> Document | None:
-    """A file that a script names, where it lies beside it."""
+    """A file that a script names, where it lies beside it or the script writes it."""
+    text = document.written.get(name)
+    if text is not None:
+        try:
+            return parse_document(os.path.basename(name), text)
+        except InputError:  # what the script does not say stands in it
+            return None
     if document.folder is None or os.path.isabs(name):
         return None
     for candidate in (name, os.path.basename(name)):

@@ -68,15 +68,20 @@ def parts(document: Document) -> tuple[Part, ...]:
     run, _ = overlay(run, Run(plan=on, recompute=_checkpointing(fields)))
     run, _ = overlay(run, _method(fields))
     refuse_dora(fields, "peft_use_dora")
-    for path, why in LEFT.items():
-        if fields.peek(path) not in (None, False, 0, 1, "false", [], 1.0) or (
-            fields.peek(path) is True
-        ):
-            fields.leave(path, why)
-        else:
-            fields.ignore(path)
+    _leave(fields)
     fields.ignore(*options(KIND, "transformers"), *NESTED, *TRAINER)
     return (*beside, part(KIND, document, fields, run, USUAL))
+
+
+def _leave(fields: Fields) -> None:
+    """What is known and not modelled, a switch or a section, where it is on."""
+    for path, why in LEFT.items():
+        value = fields.peek(path)
+        on = value is True or value not in (None, False, 0, 1, "false", [], 1.0)
+        if any(key != path for key in fields.under(path)):
+            on = fields.peek(f"{path}.enabled") is not False
+        for key in fields.under(path):
+            fields.leave(key, why) if on else fields.ignore(key)
 
 
 def _check_trains(document: Document, fields: Fields) -> None:

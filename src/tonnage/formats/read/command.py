@@ -7,6 +7,7 @@ The options of each are the keys of its YAML.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from tonnage.formats.detect_error import not_a_launch
@@ -16,6 +17,7 @@ from tonnage.formats.hugging_face.run import Run
 from tonnage.formats.hugging_face.words import Started, beside, read_words
 from tonnage.formats.read import accelerate, axolotl, llama_factory, ms_swift, transformers, trl
 from tonnage.formats.shell import Script, read_script
+from tonnage.formats.shell_documents import written_files
 
 KIND = "command"
 
@@ -56,6 +58,8 @@ def parts(document: Document) -> tuple[Part, ...]:
     if found is None:
         raise not_a_launch(document, "it starts no trainer that is known")
     script, started = found
+    written = written_files(document.text, script.values)
+    document = dataclasses.replace(document, written=written)
     read: list[Part] = list(_launcher(document, started))
     for name in started.files:
         file = beside(document, name)
@@ -85,9 +89,7 @@ def _tool(started: Started, document: Document) -> str:
 
 
 def _document(document: Document, options: Mapping[str, object]) -> Document:
-    return Document(
-        name=document.name, syntax="yaml", text="", values=dict(options), folder=document.folder
-    )
+    return dataclasses.replace(document, syntax="yaml", text="", values=dict(options))
 
 
 def _launcher(document: Document, started: Started) -> tuple[Part, ...]:

@@ -74,6 +74,7 @@ def read(document: Document) -> Launch:
     _read_precision(draft, names)
     _read_rest(draft, names)
     _read_model(draft, names)
+    _read_exchange(draft, names)
     names.ignore(*IGNORED, *_IGNORED)
     fields.ignore("optimizer.params.*", "optimizer.*", "zero_optimization.*", "scheduler.*")
     fields.ignore("fp16.*", "bf16.*", "amp.*", "flops_profiler.*", "comms_logger.*", "wandb.*")
@@ -93,6 +94,17 @@ def _read_degrees(draft: Draft, names: Names) -> None:
         draft.gpus = nodes * each
 
 
+def _read_exchange(draft: Draft, names: Names) -> None:
+    """Experts under tensor parallelism: weighed as Megatron-Core has them."""
+    split = int(draft.plan.get("tp", 1)) > 1 and not draft.plan.get("sp")
+    if split and (names.whole("moe-num-experts") or 1) > 1:
+        draft.put("sp", True)
+        draft.fields.note(
+            "experts under model parallelism: weighed with sequence parallelism, which holds "
+            "norms and residuals once in a group"
+        )
+
+
 def _read_batch(draft: Draft, names: Names) -> None:
     micro = names("train-micro-batch-size-per-gpu", "batch-size")
     if draft.whole("mbs", *micro) is None:
@@ -109,6 +121,9 @@ def _read_batch(draft: Draft, names: Names) -> None:
 def _read_precision(draft: Draft, names: Names) -> None:
     """fp16 unless the file says bf16 or neither; gradients are summed in ``grad_accum_dtype``."""
     fields = draft.fields
+    if names.word("te-fp8-format"):
+        path = names("te-fp8-format")[0]
+        fields.leave(path, "Transformer Engine's FP8 is left out: products in 16 bits")
     word = (names.word("precision") or "").lower()
     kind = (fields.word("fp16.type") or "").lower()
     half = fields.flag("fp16.enabled")

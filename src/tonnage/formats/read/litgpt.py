@@ -12,6 +12,7 @@ from tonnage.formats.draft import Draft
 from tonnage.formats.hugging_face.optimizers import find_optimizer
 from tonnage.formats.keys import Fields
 from tonnage.formats.launch import Launch
+from tonnage.formats.read.litgpt_command import is_command, unfold
 from tonnage.plan.plan import LoraTarget
 
 KIND = "litgpt"
@@ -59,7 +60,9 @@ _IRRELEVANT = (
 
 
 def detect(document: Document) -> bool:
-    """Whether LitGPT's ``train`` section stands beside a checkpoint or a model's name."""
+    """Whether LitGPT's ``train`` section stands beside a checkpoint, or ``litgpt`` starts one."""
+    if document.syntax == "shell":
+        return is_command(document)
     sizes = document.any(
         "train.micro_batch_size", "train.global_batch_size", "train.max_seq_length"
     )
@@ -72,13 +75,15 @@ def read(document: Document) -> Launch:
     Raises:
         InputError: it starts no training, or a key has no value of its type.
     """
+    started = document.syntax == "shell"
+    document = unfold(document) if started else document
     fields = Fields(document.values)
-    if not fields.has("train.micro_batch_size", "train.global_batch_size"):
+    if not started and not fields.has("train.micro_batch_size", "train.global_batch_size"):
         raise not_a_launch(document, "it names no batch")
     draft = Draft(KIND, fields, KIND)
     pretrains = fields.has("model_name", "model_config") or not fields.has("checkpoint_dir")
     _model(draft)
-    count = _devices(draft)
+    count = _devices(draft, pretrains=pretrains)
     _batch(draft, count, pretrains=pretrains)
     _precision(draft)
     _adapters(draft)
@@ -105,10 +110,11 @@ def _model(draft: Draft) -> None:
         fields.ignore("model_config")
 
 
-def _devices(draft: Draft) -> int | None:
-    """Devices in all; None where LitGPT takes what there is."""
+def _devices(draft: Draft, *, pretrains: bool) -> int | None:
+    """Devices in all; None where LitGPT takes what there is, as pre-training does untold."""
     fields = draft.fields
-    if str(fields.peek("devices")).lower() in ("auto", "none", "-1"):
+    given = fields.peek("devices")
+    if str(given).lower() in ("auto", "-1") or (given is None and pretrains):
         fields.use("devices", "num_nodes")
         return None
     each = fields.whole("devices", least=1) or 1

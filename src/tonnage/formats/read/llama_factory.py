@@ -1,14 +1,19 @@
 """LLaMA-Factory's YAML or JSON.
 
 Source: LLaMA-Factory 0.9, ``hparams`` and ``model/adapter.py``: weights are loaded in the format
-that is trained in, and those that train are cast to fp32 unless ``pure_bf16``.
+that is trained in, and those that train are cast to fp32 unless ``pure_bf16``. Its second trainer
+has names of its own (`tonnage.formats.read.llama_factory_v1`); its adapter of Megatron-Core takes
+Megatron's beside the first's.
 """
 
 from __future__ import annotations
 
+import dataclasses
+
 from tonnage.formats.detect_error import not_a_launch
 from tonnage.formats.document import Document
 from tonnage.formats.hugging_face.beside import referred
+from tonnage.formats.hugging_face.mcore import read_degrees, read_recompute
 from tonnage.formats.hugging_face.model import (
     adapter_plan,
     four_bits,
@@ -25,6 +30,7 @@ from tonnage.formats.hugging_face.run import Run, overlay
 from tonnage.formats.hugging_face.trainer import NESTED, OPTIMIZER, liger, read_arguments
 from tonnage.formats.keys import Fields
 from tonnage.formats.options import options
+from tonnage.formats.read import llama_factory_v1 as v1
 
 KIND = "llama-factory"
 
@@ -34,7 +40,6 @@ _LEFT = {
     "use_badam": "weighed as if every weight trains at once: an upper bound",
     "use_adam_mini": "its second moments are weighed as whole ones: an upper bound",
     "use_llama_pro": "weighed as if every weight trains: an upper bound",
-    "use_mca": "Megatron under LLaMA-Factory is not read: weighed as its own trainer",
     "use_hyper_parallel": "weighed as its own trainer",
     "use_kt": "KTransformers is not modelled: weighed on the device",
     "shift_attn": "weighed as full attention",
@@ -50,7 +55,7 @@ def detect(document: Document) -> bool:
     """Whether LLaMA-Factory's own keys are there."""
     if document.has("finetuning_type") or document.has("stage", "template"):
         return True
-    return document.has("model_name_or_path", "template")
+    return document.has("model_name_or_path", "template") or v1.detect(document)
 
 
 def parts(document: Document) -> tuple[Part, ...]:
@@ -61,6 +66,8 @@ def parts(document: Document) -> tuple[Part, ...]:
         NotModelledError: a stage that generates or trains a reward model.
     """
     fields = Fields(document.values)
+    if v1.detect(document):
+        return v1.parts(document, fields)
     _check_trains(document, fields)
     beside = referred(document, fields, "deepspeed")
     method = (fields.word("stage") or "sft").lower()
@@ -82,9 +89,37 @@ def parts(document: Document) -> tuple[Part, ...]:
     usual = usual.filled(recompute=True, reentrant=True, optimizer=OPTIMIZER)
     if fields.flag("disable_gradient_checkpointing"):
         usual = usual.filled(recompute=False)
+    run, usual = _megatron(fields, run, usual)
     fields.ignore(*options(KIND, "transformers"), *NESTED, "hyper_parallel_args.*")
     fields.ignore("resources_per_worker.*", "ray_init_kwargs.*", "vllm_config.*", "sglang_config.*")
     return (*beside, part(KIND, document, fields, run, usual))
+
+
+_MEGATRON = (
+    *("tensor_model_parallel_size", "pipeline_model_parallel_size", "use_distributed_optimizer"),
+    *("expert_model_parallel_size", "recompute_granularity"),
+)
+_FUSIONS = (
+    "bias_activation_fusion",
+    "apply_rope_fusion",
+    "moe_grouped_gemm",
+    "use_mca",
+)
+
+
+def _megatron(fields: Fields, run: Run, usual: Run) -> tuple[Run, Run]:
+    """The run over Megatron-Core, where Megatron's degrees are named; else as it was."""
+    if not fields.has(*_MEGATRON) and not fields.flag("use_mca"):
+        fields.ignore("use_mca")
+        return run, usual
+    plan = read_degrees(fields, sharded=False) | read_recompute(fields, "none")
+    dispatcher = fields.word("moe_token_dispatcher_type")
+    if dispatcher is not None:
+        plan["moe_dispatcher"] = dispatcher
+        fields.says("moe_dispatcher", "moe_token_dispatcher_type")
+    fields.ignore(*_FUSIONS)
+    run, _ = overlay(run, Run(engine="megatron", plan=plan))
+    return run, dataclasses.replace(usual, recompute=None, reentrant=None, upcast=None)
 
 
 def _check_trains(document: Document, fields: Fields) -> None:

@@ -109,6 +109,9 @@ def _read_batch(draft: Draft, at: str) -> None:
     places = (f"{at}max_seq_len", f"{at}model.max_seq_len", f"{at}train_loader.dataset.max_seq_len")
     if draft.whole("seq", *places) is None:
         draft.lack("seq")
+    packed = f"{at}train_loader.dataset.packing_ratio"
+    if str(fields.take(packed)).lower() not in ("none", "1", "1.0", "false"):
+        draft.put("packing", True, packed)
     length = fields.word(f"{at}max_duration") or ""
     for unit, name in (("ba", "steps"), ("tok", "tokens")):
         number = length.removesuffix(unit)

@@ -39,7 +39,16 @@ TELLING = frozenset(
 ENOUGH = 3
 """Options of `TELLING` that make a command one of Megatron's."""
 
-_AROUND = ("ENV_VARS.*", "TEST_TYPE", "LAUNCHER", "METRICS*", "MODEL_TYPE*", "ITERATIONS", "MODE")
+_AROUND = (
+    "ENV_VARS.*",
+    "TEST_TYPE",
+    "LAUNCHER",
+    "BEFORE_SCRIPT",
+    "METRICS*",
+    "MODEL_TYPE*",
+    "ITERATIONS",
+    "MODE",
+)
 _YAML_SECTIONS = ("language_model", "model_parallel")
 _SERVES = ("inference", "generate", "server", "eval", "convert", "preprocess", "export")
 
@@ -77,7 +86,9 @@ def read(document: Document) -> Launch:
         read_hybrid(draft, names)
     else:
         read_shape(draft, names)
-    names.ignore(*IGNORED)
+    teacher = names("export-kd-teacher-load")[0]
+    fields.leave(teacher, "the model that is distilled runs forward in each step: left out")
+    names.ignore(*IGNORED, "export-kd-*", "export-te-mcore-model", "export-model-type")
     fields.ignore(*_AROUND)
     return draft.finish()
 

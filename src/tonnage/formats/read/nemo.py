@@ -7,6 +7,8 @@ NeMo 1 keeps Megatron's options under ``model`` and the cluster under ``trainer`
 
 from __future__ import annotations
 
+import re
+
 from tonnage.arch import load
 from tonnage.files import UnreadableError
 from tonnage.formats.command import read_command
@@ -60,6 +62,8 @@ _OTHER = (
     *("vision_encoder", "image_size", "unet_config", "first_stage_config", "mm_cfg", "diffusion"),
     *("audio_encoder", "tarred_audio_filepaths", "labels", "joint", "retro", "bert_binary_head"),
 )
+_MIXERS = re.compile("jamba|griffin|hyena|mamba|retro")
+"""Models whose mixers NeMo's code chooses by the script: their files only have a GPT's sizes."""
 _ACTIVATIONS = {"swiglu": "silu", "geglu": "gelu", "reglu": "relu", "squared-relu": "relu2"}
 _IGNORED = (
     *("exp_manager*", "trainer*", "name", "defaults", "hydra*", "callbacks*", "resume*", "logger*"),
@@ -274,6 +278,12 @@ def _read_model(draft: Draft, names: Names) -> None:
         return
     if is_hybrid(names):
         read_hybrid(draft, names)
+        return
+    named = _MIXERS.search(fields.word("name") or "")
+    if named is not None:
+        fields.note(f"name: layers of {named[0]} are not read from this file, nor are its sizes")
+        fields.ignore("model.*")
+        draft.lack("model")
         return
     read_shape(draft, names, **{**over, **_vocabulary(names)})
 

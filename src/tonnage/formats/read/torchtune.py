@@ -16,6 +16,7 @@ from tonnage.formats.hugging_face.adapters import read_targets
 from tonnage.formats.hugging_face.optimizers import find_optimizer
 from tonnage.formats.keys import Fields
 from tonnage.formats.launch import Launch
+from tonnage.formats.read.torchtune_command import is_command, unfold
 from tonnage.plan.plan import LoraTarget
 
 KIND = "torchtune"
@@ -95,7 +96,9 @@ _IRRELEVANT = (
 
 
 def detect(document: Document) -> bool:
-    """Whether components are named by ``_component_``."""
+    """Whether components are named by ``_component_``, or ``tune run`` starts a recipe."""
+    if document.syntax == "shell":
+        return is_command(document)
     mapped = [value for value in document.values.values() if isinstance(value, dict)]
     return sum("_component_" in value for value in mapped) >= 2
 
@@ -107,9 +110,13 @@ def read(document: Document) -> Launch:
         InputError: it starts no training, or a key has no value of its type.
         NotModelledError: it generates, or distils one model into another.
     """
+    count: int | None = None
+    if document.syntax == "shell":
+        document, count = unfold(document)
     fields = Fields(document.values)
     _check_trains(document, fields)
     draft = Draft(KIND, fields, KIND)
+    draft.gpus = count
     _model(draft)
     _batch(draft)
     _precision(draft)
@@ -253,7 +260,8 @@ def _sharding(document: Document, draft: Draft) -> None:
     """``fully_shard`` over the devices that the degrees leave; nothing is sharded over one."""
     fields = draft.fields
     draft.put("zero", 3)
-    if "single_device" in f"{document.name} {fields.peek('output_dir')}":
+    named = f"{document.name} {fields.peek('output_dir')}"
+    if "single_device" in named and draft.gpus is None:
         draft.gpus = 1
         fields.note("a recipe for a single device, by its name")
     on_host = fields.flag("fsdp_cpu_offload", "fsdp.cpu_offload")

@@ -75,6 +75,6 @@ def parts(document: Document) -> tuple[Part, ...]:
     run = run.filled(seq=fields.whole(*SEQUENCE, least=1))
     refuse_dora(fields, "use_dora", "peft_config.use_dora")
     run, _ = overlay(run, Run(plan=switched(fields, packing="packing")))
-    fields.ignore(*options(KIND), *NESTED, *NESTED_SCRIPT, *_SCRIPT)
+    fields.ignore(*options(KIND), *NESTED, *NESTED_SCRIPT, *_SCRIPT, "_*")
     alone = sum(document.has(mark) for mark in _MARKS) < 2  # a file of FSDP's settings only
     return (*beside, part(KIND, document, fields, run, Run() if alone else USUAL))

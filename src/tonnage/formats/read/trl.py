@@ -6,6 +6,8 @@ of the alignment handbook have the same keys.
 
 from __future__ import annotations
 
+import re
+
 from tonnage.formats.document import Document
 from tonnage.formats.hugging_face.beside import referred
 from tonnage.formats.hugging_face.model import (
@@ -64,7 +66,7 @@ def parts(document: Document) -> tuple[Part, ...]:
         InputError: a key has no value of its type.
     """
     fields = Fields(document.values)
-    method = _method(fields)
+    method = _method(document, fields)
     beside = referred(document, fields, "deepspeed")
     run, _ = overlay(read_arguments(fields), read_model(fields, dropout=0.05))
     run = run.filled(seq=fields.whole("max_length", "max_seq_length", "max_seq_len", least=1))
@@ -81,8 +83,15 @@ def parts(document: Document) -> tuple[Part, ...]:
 _PREFERENCES = ("dpo", "kto", "orpo", "cpo", "simpo")
 
 
-def _method(fields: Fields) -> str:
-    """The trainer, by the keys that it alone has: a file does not name it."""
+_NAMED = re.compile(r"(?<![a-z])(orpo|cpo|simpo|kto)(?![a-z])", re.IGNORECASE)
+_NAMES = ("output_dir", "hub_model_id", "run_name")
+
+
+def _method(document: Document, fields: Fields) -> str:
+    """The trainer, by the keys that it alone has: a file does not name it.
+
+    ORPO, CPO and KTO share DPO's keys: what a run is called tells them apart.
+    """
     named = (fields.word("trainer", "trl_command") or "").lower().removesuffix("trainer")
     for key, method in _ROLLOUT_KEYS.items():
         if fields.has(key):
@@ -93,6 +102,16 @@ def _method(fields: Fields) -> str:
         return named
     if fields.has("desirable_weight", "undesirable_weight"):
         return "kto"
-    if fields.has("beta", "precompute_ref_log_probs", "max_prompt_length", "f_divergence_type"):
+    if fields.has("cpo_alpha", "simpo_gamma"):
+        return "cpo"
+    if fields.has("precompute_ref_log_probs", "f_divergence_type"):
         return "dpo"
-    return "sft"
+    if not fields.has("beta", "max_prompt_length"):
+        return "sft"
+    called = " ".join((document.name, *(str(fields.peek(path) or "") for path in _NAMES)))
+    found = _NAMED.search(called)
+    if found is None:
+        return "dpo"
+    method = found[1].lower()
+    fields.note(f"{method} by the name of the run: its keys are DPO's")
+    return method
