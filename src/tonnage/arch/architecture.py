@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-from tonnage.arch.constants import Constants
+from tonnage.arch.constants import UNKNOWN, Constants
 from tonnage.arch.feed_forward import MoE
 from tonnage.arch.layer import Layer
 from tonnage.arch.norm import Norm
@@ -83,7 +83,7 @@ class Architecture:
     encoder: tuple[Layer, ...] = ()
     encoder_norm: Norm | None = None
     vision: VisionTower | None = None
-    constants: Constants = Constants()
+    constants: Constants = UNKNOWN
     source: str = ""
 
     def kinds(self) -> dict[Layer, int]:

@@ -94,6 +94,10 @@ class Constants:
     routing: Routing | None = None
 
 
+UNKNOWN: Final = Constants()
+"""Where nothing is known of them."""
+
+
 def read_constants(config: Mapping[str, object], family: str, *, routed: bool) -> Constants:
     """What a config.json says of them.
 

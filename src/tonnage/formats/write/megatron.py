@@ -6,7 +6,8 @@ Options are those of ``megatron/training/arguments.py`` (https://github.com/NVID
 from __future__ import annotations
 
 from tonnage.formats.told import Told
-from tonnage.formats.write.megatron_model import Options, model_options
+from tonnage.formats.write.megatron_constants import Options, megatron_scaling
+from tonnage.formats.write.megatron_model import model_options
 
 _USUAL_STEPS = 100
 _RECIPES: dict[str, Options] = {
@@ -38,7 +39,7 @@ def write(told: Told) -> str:
     attention = told.choose("attention", flash="auto", eager="unfused")
     kernels["attention-backend"] = attention
     sections = {
-        "MODEL_ARGS": model_options(told),
+        "MODEL_ARGS": model_options(told, megatron_scaling),
         "PARALLEL_ARGS": parallel_options(told),
         "TRAINING_ARGS": {**training_options(told, narrow=True), **kernels},
         "DATA_ARGS": data_options(),

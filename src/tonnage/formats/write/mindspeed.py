@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from tonnage.formats.told import Told
 from tonnage.formats.write.megatron import data_options, parallel_options, script, training_options
-from tonnage.formats.write.megatron_model import Options, model_options
+from tonnage.formats.write.megatron_constants import Options, mindspeed_scaling
+from tonnage.formats.write.megatron_model import model_options
 
 _ALGORITHMS = {"p2p": "megatron_cp_algo", "a2a": "ulysses_cp_algo"}
 
@@ -24,7 +25,7 @@ def write(told: Told) -> str:
             told.refuse("cp_comm", ", ".join(_ALGORITHMS))
         parallel["context-parallel-algo"] = _ALGORITHMS[str(exchange)]
     sections = {
-        "MODEL_ARGS": model_options(told),
+        "MODEL_ARGS": model_options(told, mindspeed_scaling),
         "PARALLEL_ARGS": parallel,
         "TRAINING_ARGS": {**training_options(told, narrow=False), **kernels},
         "DATA_ARGS": data_options(),
