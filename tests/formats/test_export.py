@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shlex
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -22,8 +23,10 @@ from tonnage.formats.detect import detect_kind
 from tonnage.formats.text import parse_document
 from tonnage.formats.torchtitan_models import find
 from tonnage.plan import Plan
-from tonnage.plan.layout_text import balanced
+from tonnage.plan.layout import chunk_sizes
+from tonnage.plan.layout_text import balanced, written
 from tonnage.plan.resolve import resolve
+from tonnage.search.layouts import ACCOUNTS
 
 NAMES = {"megatron": "x.sh", "mindspeed": "x.sh", "nanotron": "x.yaml", "torchtitan": "x.toml"}
 
@@ -59,6 +62,18 @@ def returned(kind: str, case: Case) -> tuple[Plan, Plan]:
         resolve(plan, architecture, where).plan,
         resolve(Plan(**read), architecture, where).plan,
     )
+
+
+SPLIT = ("pipeline_layout", "first_stage_layers", "last_stage_layers", *ACCOUNTS)
+
+
+def sized(plan: Plan, architecture: Architecture) -> Plan:
+    """The plan with its layers by chunk in place of whatever names the split."""
+    if plan.pp == 1:
+        return plan
+    sizes = [size for each in chunk_sizes(architecture, plan) for size in each]
+    blank = {name: getattr(Plan(), name) for name in SPLIT}
+    return dataclasses.replace(plan, **{**blank, "pipeline_layout": written(sizes)})
 
 
 @st.composite
@@ -170,15 +185,23 @@ def torchtitan_cases(draw: st.DrawFn) -> Case:
     size = draw(degrees("tp", "pp", "cp"))
     plan: dict[str, Any] = {**size, "runtime": "fsdp2", "sp": size["tp"] > 1, "zero": pick(2, 3)}
     if size["pp"] > 1:
-        chunks = 2 if size["pp"] == 2 else 1
-        plan["vpp"] = chunks = pick(1, chunks)
+        schedule = pick(None, "1f1b", "gpipe", "interleaved", "zbv", "dualpipev")
+        chunks = {"zbv": 2, "dualpipev": 2, "interleaved": pick(2, 3)}.get(str(schedule), 1)
+        pieces = size["pp"] * chunks
         layers = len(architecture.layers)
-        plan["pipeline_layout"] = balanced(layers, size["pp"] * chunks)
-        if chunks == 1:
-            plan["schedule"] = pick("1f1b", "gpipe")
+        if pieces > layers:
+            schedule, chunks, pieces = "1f1b", 1, size["pp"]
+        plan.update(schedule=schedule, vpp=chunks)
+        spare = layers - pieces
+        cuts = [0, *sorted(pick(*range(spare + 1)) for _ in range(pieces - 1)), spare]
+        sizes = [1 + after - before for before, after in pairwise(cuts)]
+        plan["pipeline_layout"] = pick(written(sizes), balanced(layers, pieces))
+        if chunks == 1 and layers % pieces == 0:
+            plan["pipeline_layout"] = pick(None, plan["pipeline_layout"])
     plan.update(
         mbs=pick(1, 2),
-        grad_acc=size["pp"] * pick(1, 2),
+        grad_acc=2 * size["pp"] * pick(1, 2),
+        cp_comm=pick(None, "allgather", "p2p") if size["cp"] > 1 else None,
         seq=pick(64, 128),
         precision=pick("bf16-amp", "bf16", "fp32", "fp8-amp", "mxfp8-amp"),
         optimizer_step=pick("fused", "foreach"),
@@ -197,7 +220,7 @@ def torchtitan_cases(draw: st.DrawFn) -> Case:
 @settings(max_examples=30)
 @given(case=torchtitan_cases())
 def test_torchtitan_reads_back_the_same_plan(case: Case) -> None:
-    before, after = returned("torchtitan", case)
+    before, after = (sized(plan, case[0]) for plan in returned("torchtitan", case))
     if before.hsdp_shard == (before.dp or 1) * before.cp:
         before = dataclasses.replace(before, hsdp_shard=None)
     assert after == before
@@ -207,7 +230,7 @@ def test_torchtitan_reads_back_the_same_plan(case: Case) -> None:
 @given(case=megatron_cases("megatron") | nanotron_cases() | torchtitan_cases())
 def test_torchrun_is_read_by_the_flags_of_every_verb(case: Case) -> None:
     architecture, plan, where = case
-    words = shlex.split(export("torchrun", architecture, plan, where).text)
+    words = shlex.split(export("torchrun", architecture, plan, where).text, comments=True)
     start = words.index("train")
     assert words[:2] == ["torchrun", "--nnodes"]
     assert words[start - 2 : start] == ["-m", "tonnage"]

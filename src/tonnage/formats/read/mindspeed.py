@@ -107,6 +107,8 @@ def _read_schedule(draft: Draft, names: Names) -> None:
             names.fields.leave(names("context-parallel-algo")[0], "is not modelled")
     method = names.word("schedules-method")
     draft.put("schedule", method, *names("schedules-method"))
+    if method == "dualpipev":
+        draft.put("vpp", 2, *names("schedules-method"))
     if names.on("gemm-gradient-accumulation-fusion", "no-gemm-gradient-accumulation-fusion"):
         draft.habit("placeholder_gradients", True)
 

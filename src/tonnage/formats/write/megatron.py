@@ -8,6 +8,7 @@ from __future__ import annotations
 from tonnage.formats.told import Told
 from tonnage.formats.write.megatron_constants import Options, megatron_scaling
 from tonnage.formats.write.megatron_model import model_options
+from tonnage.plan.schedule import VEES
 
 _USUAL_STEPS = 100
 _RECIPES: dict[str, Options] = {
@@ -107,10 +108,12 @@ def parallel_options(told: Told) -> Options:
 
 
 def _stages(told: Told) -> Options:
-    told.choose("schedule", **{"1f1b": None, "interleaved": None})
+    vees = {"dualpipev": None} if told.kind == "mindspeed" else {}
+    told.choose("schedule", **{"1f1b": None, "interleaved": None}, **vees)
     found: Options = {}
     layout = told.take("pipeline_layout")
-    chunks = told.take("vpp")
+    chunks = told.take("vpp") if told.plan.schedule not in VEES else 1
+    told.take("vpp")
     if layout is not None:
         found["pipeline-model-parallel-layout"] = layout
     elif chunks > 1:
