@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Group, Parameter
 
 from tonnage.cli.cluster import ClusterFlags
+from tonnage.cli.export import for_export, show_found
 from tonnage.cli.flags import field_types, plan_changes, with_plan_flags
 from tonnage.cli.limits import DEAREST, LimitFlags
 from tonnage.cli.output import JsonFlag, print_json
@@ -70,6 +71,14 @@ def plan(
         str | None,
         Parameter(group=_OUT, metavar="FILE", help="Draw every plan that was weighed, as a page."),
     ] = None,
+    export: Annotated[
+        str | None,
+        Parameter(
+            group=_OUT,
+            metavar="TOOL",
+            help="Search what a launcher can be told, and print the best plan as its file alone.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
     limits: LimitFlags = _NO_LIMITS,
     **flags: Any,
@@ -96,6 +105,9 @@ def plan(
         max_nodes=None if max_nodes is None else whole("max_nodes", max_nodes),
         top=whole("top", top),
     )
+    free = question
+    if export is not None:
+        question = for_export(export, question, asked=flags.get("runtime"))
     wanted = None if why_not is None else _wanted(why_not)
     if html is not None:
         check_page_name(html)
@@ -105,7 +117,14 @@ def plan(
 
         write(answer, html)
     asked = wanted is not None and answer.complete  # what is asked needs a search of its own
-    reason = _reason(question, answer, wanted) if asked and wanted else None
+    reason = None
+    if asked and wanted:
+        reason = _untold(export, free, wanted) or _reason(question, answer, wanted)
+    if export is not None:
+        if reason is not None and not as_json:
+            print(f"why not: {reason.text}", file=sys.stderr)
+        data = _data(answer, reason) if as_json else None
+        return show_found(question, answer, export, data=data)
     return _show(question, answer, reason, as_json=as_json)
 
 
@@ -244,6 +263,17 @@ def _reason(question: Question, answer: SearchAnswer, wanted: Mapping[str, Any])
     from tonnage.search import why_not
 
     return why_not(question, wanted, answer.plans[0] if answer.plans else None)
+
+
+def _untold(kind: str | None, question: Question, wanted: Mapping[str, Any]) -> Reason | None:
+    """That a tool cannot be told the values that are asked about."""
+    if kind is None:
+        return None
+    from tonnage.formats.expressible import untold
+    from tonnage.search import Reason
+
+    text = untold(kind, question, wanted)
+    return Reason(verdict="illegal", text=text, parts={}, estimate=None) if text else None
 
 
 def _show(question: Question, answer: SearchAnswer, reason: Reason | None, *, as_json: bool) -> int:
