@@ -5,42 +5,28 @@ from __future__ import annotations
 import dataclasses
 import json
 import shlex
-from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.cli.running import run as command_line
-from tests.plan.strategies import DEEPSEEK, DENSE, GPT, MIXTURE, cluster
+from tests.formats.plans import Case, megatron_cases, nanotron_cases, torchtitan_cases
+from tests.plan.strategies import cluster
 from tonnage.arch import Architecture, load
 from tonnage.cli.flags import plan_changes
-from tonnage.cluster import Cluster
 from tonnage.errors import InputError
 from tonnage.formats import EXPORTS, Launch, export
 from tonnage.formats.detect import detect_kind
+from tonnage.formats.same_model import differences
 from tonnage.formats.text import parse_document
-from tonnage.formats.torchtitan_models import find
 from tonnage.plan import Plan
 from tonnage.plan.layout import chunk_sizes
-from tonnage.plan.layout_text import balanced, written
+from tonnage.plan.layout_text import written
 from tonnage.plan.resolve import resolve
 from tonnage.search.layouts import ACCOUNTS
 
 NAMES = {"megatron": "x.sh", "mindspeed": "x.sh", "nanotron": "x.yaml", "torchtitan": "x.toml"}
-
-
-def of_torchtitan(name: str, flavor: str) -> Architecture:
-    found = find(name, flavor)
-    assert found is not None
-    return found
-
-
-LLAMA3 = of_torchtitan("llama3", "debugmodel")
-QWEN3 = of_torchtitan("qwen3", "debugmodel_moe")
-
-Case = tuple[Architecture, Plan, Cluster]
 
 
 def read_back(kind: str, text: str) -> Launch:
@@ -57,6 +43,10 @@ def returned(kind: str, case: Case) -> tuple[Plan, Plan]:
     assert launch.gpus == where.gpus
     assert not launch.lacks
     assert not launch.not_understood, launch.not_understood
+    assert launch.architecture is not None
+    assert differences(architecture, launch.architecture) == ()
+    if kind in ("megatron", "mindspeed"):
+        assert launch.architecture.constants == architecture.constants
     read: dict[str, Any] = dict(launch.plan)
     return (
         resolve(plan, architecture, where).plan,
@@ -76,62 +66,6 @@ def sized(plan: Plan, architecture: Architecture) -> Plan:
     return dataclasses.replace(plan, **{**blank, "pipeline_layout": written(sizes)})
 
 
-@st.composite
-def degrees(draw: st.DrawFn, *axes: str) -> dict[str, int]:
-    found = {axis: draw(st.sampled_from((1, 2, 4))) for axis in axes}
-    ranks = 1
-    for size in found.values():
-        ranks *= size
-    found["dp"] = draw(st.sampled_from([n for n in (1, 2, 4) if ranks * n <= 8 or ranks % 8 == 0]))
-    return found
-
-
-@st.composite
-def megatron_cases(draw: st.DrawFn, runtime: str) -> Case:
-    def pick(*options: Any) -> Any:
-        return draw(st.sampled_from(options))
-
-    architecture = pick(DENSE, GPT, MIXTURE, DEEPSEEK)
-    size = draw(degrees("tp", "pp", "cp"))
-    plan: dict[str, Any] = {**size, "runtime": runtime, "zero": pick(0, 1)}
-    if size["pp"] == 2:
-        layouts: tuple[dict[str, Any], ...] = (
-            {},
-            {"first_stage_layers": 3},
-            {"pipeline_layout": "Ettt|tttttL"},
-            {"vpp": 2},
-        )
-        plan.update(pick(*layouts))
-    plan["sp"] = size["tp"] > 1
-    if architecture.is_moe:
-        plan.update(ep=pick(1, size["dp"]), etp=pick(1, size["tp"]))
-        plan["moe_capacity_factor"] = pick(None, 1.25)
-    narrow = ("fp8", "mxfp8", "nvfp4") if runtime == "megatron" else ()
-    plan.update(
-        mbs=pick(1, 2),
-        grad_acc=size["pp"] * pick(1, 2),
-        seq=pick(64, 128),
-        precision=pick("bf16-mixed", "bf16-mixed-bf16-grads", "fp16-mixed", "fp32", *narrow),
-        optimizer=pick("adamw", "muon"),
-        recompute=pick("none", "selective", "full"),
-        attention=pick("flash", "eager"),
-        loss=pick(None, "vocab-parallel-fused"),
-        overlap_grad_reduce=pick(True, False),
-        tp_comm_overlap=pick(True, False),
-        wgrad_deferral_limit=pick(None, 0, 2),
-        habits=pick((), (("vocab_multiple", "64"),)),
-    )
-    plan["overlap_param_gather"] = bool(plan["zero"]) and plan["overlap_grad_reduce"]
-    if plan["recompute"] == "full":
-        plan.update(recompute_method=pick("uniform", "block"), recompute_num_layers=pick(1, 2))
-    if plan["recompute"] == "selective":
-        plan["recompute_modules"] = pick(("core_attn",), ("mlp", "layernorm"), ("moe_act",))
-    if plan["zero"] and size["dp"] > 1 and size["cp"] == 1:
-        plan["hsdp_shard"] = pick(None, size["dp"] // 2)
-    ranks = size["tp"] * size["pp"] * size["cp"] * size["dp"]
-    return architecture, Plan(**plan), cluster(ranks)
-
-
 @settings(max_examples=30)
 @given(case=megatron_cases("megatron"))
 def test_megatron_reads_back_the_same_plan(case: Case) -> None:
@@ -146,75 +80,12 @@ def test_mindspeed_reads_back_the_same_plan(case: Case) -> None:
     assert after == before
 
 
-@st.composite
-def nanotron_cases(draw: st.DrawFn) -> Case:
-    def pick(*options: Any) -> Any:
-        return draw(st.sampled_from(options))
-
-    size = draw(degrees("tp", "pp"))
-    plan: dict[str, Any] = {**size, "runtime": "nanotron", "zero": pick(0, 1)}
-    if size["pp"] > 1:
-        plan["schedule"] = pick("1f1b", "gpipe")
-    plan.update(
-        sp=pick(True, False),
-        mbs=pick(1, 2),
-        grad_acc=size["pp"] * pick(1, 2),
-        seq=pick(64, 128),
-        precision=pick("bf16-mixed-accumulate", "bf16", "fp32"),
-        optimizer_step=pick("fused", "foreach"),
-        recompute=pick("none", "full"),
-    )
-    ranks = size["tp"] * size["pp"] * size["dp"]
-    return LLAMA3, Plan(**plan), cluster(ranks)
-
-
 @settings(max_examples=20)
 @given(case=nanotron_cases())
 def test_nanotron_reads_back_the_same_plan(case: Case) -> None:
     before, after = returned("nanotron", case)
     # The file says that the vocabulary is padded to a multiple of 1, as nanotron does anyway.
     assert dataclasses.replace(after, habits=()) == dataclasses.replace(before, habits=())
-
-
-@st.composite
-def torchtitan_cases(draw: st.DrawFn) -> Case:
-    def pick(*options: Any) -> Any:
-        return draw(st.sampled_from(options))
-
-    architecture = pick(LLAMA3, QWEN3)
-    size = draw(degrees("tp", "pp", "cp"))
-    plan: dict[str, Any] = {**size, "runtime": "fsdp2", "sp": size["tp"] > 1, "zero": pick(2, 3)}
-    if size["pp"] > 1:
-        schedule = pick(None, "1f1b", "gpipe", "interleaved", "zbv", "dualpipev")
-        chunks = {"zbv": 2, "dualpipev": 2, "interleaved": pick(2, 3)}.get(str(schedule), 1)
-        pieces = size["pp"] * chunks
-        layers = len(architecture.layers)
-        if pieces > layers:
-            schedule, chunks, pieces = "1f1b", 1, size["pp"]
-        plan.update(schedule=schedule, vpp=chunks)
-        spare = layers - pieces
-        cuts = [0, *sorted(pick(*range(spare + 1)) for _ in range(pieces - 1)), spare]
-        sizes = [1 + after - before for before, after in pairwise(cuts)]
-        plan["pipeline_layout"] = pick(written(sizes), balanced(layers, pieces))
-        if chunks == 1 and layers % pieces == 0:
-            plan["pipeline_layout"] = pick(None, plan["pipeline_layout"])
-    plan.update(
-        mbs=pick(1, 2),
-        grad_acc=2 * size["pp"] * pick(1, 2),
-        cp_comm=pick(None, "allgather", "p2p") if size["cp"] > 1 else None,
-        seq=pick(64, 128),
-        precision=pick("bf16-amp", "bf16", "fp32", "fp8-amp", "mxfp8-amp"),
-        optimizer_step=pick("fused", "foreach"),
-        recompute=pick("none", "selective", "full"),
-        tp_comm_overlap=pick(True, False),
-        loss=pick("eager", "compiled"),
-    )
-    if plan["recompute"] == "selective":
-        plan["recompute_modules"] = pick(("outputs",), ("every-second-layer",))
-    replicas = size["dp"] * size["cp"]
-    if size["dp"] > 2:
-        plan["hsdp_shard"] = pick(None, replicas // 2)
-    return architecture, Plan(**plan), cluster(size["tp"] * size["pp"] * replicas)
 
 
 @settings(max_examples=30)

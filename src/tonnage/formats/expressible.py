@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from tonnage.errors import InputError
 from tonnage.formats.export import tool
 from tonnage.formats.megatron_plan import MODULES
+from tonnage.formats.write.megatron import DELAYED
 from tonnage.formats.write.torchtitan import SCHEDULES
 from tonnage.search import LOOSE, Question, Ties
 
@@ -26,8 +27,6 @@ _OWN_SPLIT: Choices = {
 }
 _NO_HSDP: Choices = {"hsdp_shard": (None,)}
 _IN_HOST: Choices = {"offload_parameters": (False,)}
-_DELAYED = ("layernorm", "moe_act")
-"""Modules that Megatron-Core does not run again under FP8 with delayed scaling."""
 
 
 def kept_to(kind: str, question: Question) -> Question:
@@ -83,7 +82,7 @@ def _word(value: object) -> str:
 def _megatron(question: Question) -> Choices:
     """Any split, and what of a layer is run again by the names of its modules."""
     base = question.base
-    modules = [m for m in MODULES if m not in (_DELAYED if base.precision == "fp8" else ())]
+    modules = [m for m in MODULES if m not in (DELAYED if base.precision == "fp8" else ())]
     vees = ("dualpipev",) if base.runtime == "mindspeed" else ()
     return {
         "schedule": ("1f1b", "interleaved", *vees),

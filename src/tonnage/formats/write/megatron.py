@@ -5,6 +5,9 @@ Options are those of ``megatron/training/arguments.py`` (https://github.com/NVID
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tonnage.arch import LatentAttention
 from tonnage.formats.told import Told
 from tonnage.formats.write.megatron_constants import Options, megatron_scaling
 from tonnage.formats.write.megatron_model import model_options
@@ -31,6 +34,9 @@ _MODULES = {
     "moe_act": "moe_act",
     "mla_up_proj": "mla_up_proj",
 }
+DELAYED = ("layernorm", "moe_act")
+"""Modules that Megatron-Core does not run again under FP8 with delayed scaling."""
+
 _SHARDING = ("no_shard", "optim", "optim_grads", "optim_grads_params")
 
 
@@ -241,8 +247,21 @@ def _recompute(told: Told) -> Options:
     unknown = [name for name in modules if name not in _MODULES]
     if unknown:
         told.refuse("recompute_modules", ", ".join(_MODULES))
+    _check_modules(told, modules)
     named = " ".join(_MODULES[name] for name in modules)
     return {"recompute-granularity": "selective", "recompute-modules": named}
+
+
+def _check_modules(told: Told, modules: Sequence[str]) -> None:
+    """Refuse modules that the model has not: Megatron-Core does not start with them."""
+    mixers = [layer.mixer for layer in told.architecture.layers]
+    if "moe_act" in modules and not told.architecture.is_moe:
+        told.refuse("recompute_modules", "moe_act with experts alone")
+    if "mla_up_proj" in modules and not any(isinstance(m, LatentAttention) for m in mixers):
+        told.refuse("recompute_modules", "mla_up_proj with latent attention alone")
+    late = [name for name in modules if name in DELAYED]
+    if late and told.plan.precision == "fp8":
+        told.refuse("recompute_modules", f"no {', '.join(late)} under FP8 with delayed scaling")
 
 
 def _experts(told: Told) -> Options:
