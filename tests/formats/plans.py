@@ -90,7 +90,7 @@ def megatron_cases(draw: st.DrawFn, runtime: str) -> Case:
         loss=pick(None, "vocab-parallel-fused"),
         overlap_grad_reduce=pick(True, False),
         tp_comm_overlap=pick(True, False),
-        wgrad_deferral_limit=pick(None, 0, 2),
+        wgrad_deferral_limit=pick(None, 0, 2) if size["pp"] > 1 else None,
         habits=pick((), (("vocab_multiple", "64"),)),
     )
     plan["overlap_param_gather"] = bool(plan["zero"]) and plan["overlap_grad_reduce"]

@@ -193,6 +193,8 @@ def training_options(told: Told, *, narrow: bool) -> Options:
         found["fp8-param-gather"] = None
     deferral = told.take("wgrad_deferral_limit")
     if deferral is not None:
+        if told.plan.pp == 1:
+            told.refuse("wgrad_deferral_limit", "with pp of 2 and more")
         found |= {"defer-embedding-wgrad-compute": None, "wgrad-deferral-limit": deferral}
     if told.take("cuda_graphs"):
         found["enable-cuda-graph"] = None
