@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 
 from tests.cli.running import run as command_line
-from tests.formats.plans import Case, megatron_cases, nanotron_cases, torchtitan_cases
-from tests.plan.strategies import cluster
+from tests.formats.plans import LLAMA3, Case, megatron_cases, nanotron_cases, torchtitan_cases
+from tests.plan.strategies import DENSE, cluster
 from tonnage.arch import Architecture, load
 from tonnage.cli.flags import plan_changes
 from tonnage.errors import InputError
@@ -195,3 +195,83 @@ def test_a_launch_of_one_tool_becomes_one_of_another(tmp_path: Any) -> None:
     assert "left to megatron" in result.err
     launch = read_back("megatron", result.out)
     assert (launch.plan["tp"], launch.gpus) == (2, 8)
+
+
+def test_torchrun_says_that_its_verb_is_not_here_as_long_as_it_is_not() -> None:
+    from tonnage.cli.app import make_app
+
+    written = export("torchrun", load("llama-3.1-8b"), Plan(tp=2), cluster(8))
+    comment = written.text.startswith("# tonnage train is not in this version")
+    assert comment == ("train" not in make_app())
+    assert any("tonnage train" in warning for warning in written.warnings) == comment
+
+
+def test_the_flags_of_a_torchrun_command_are_estimates_own() -> None:
+    text = command_line(
+        *("estimate", "llama-3.1-8b", "--gpus", "16xH100", "--tp", "2", "--recompute", "full"),
+        *("--steps", "7", "--export", "torchrun"),
+    ).out
+    words = shlex.split(text, comments=True)
+    given = words[words.index("train") + 1 :]
+    again = command_line("estimate", *given, "--gpus", "16xH100", "--export", "torchrun")
+    assert (again.code, again.out) == (0, text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "plan", "accepted"),
+    [
+        ("megatron", Plan(pp=2, vpp=2, schedule="dualpipev", grad_acc=8), "interleaved"),
+        ("megatron", Plan(pp=2, schedule="zero-bubble", grad_acc=8), "1f1b"),
+        ("torchtitan", Plan(runtime="fsdp2", pp=2, schedule="zero-bubble", grad_acc=8), "zbv"),
+        ("torchtitan", Plan(runtime="fsdp2", pp=2, schedule="dualpipe", grad_acc=8), "dualpipev"),
+        (
+            "mindspeed",
+            Plan(runtime="mindspeed", pp=2, vpp=2, schedule="zbv", grad_acc=8),
+            "dualpipev",
+        ),
+    ],
+)
+def test_a_schedule_that_a_tool_lacks_is_refused_by_name(
+    kind: str, plan: Plan, accepted: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        export(kind, load("llama-3.1-8b"), plan, cluster(8))
+    assert caught.value.field == "schedule"
+    assert accepted in str(caught.value.accepted)
+
+
+def test_mindspeed_reads_back_dualpipev() -> None:
+    plan = Plan(runtime="mindspeed", pp=2, vpp=2, schedule="dualpipev", seq=64, grad_acc=8,
+                overlap_grad_reduce=False, overlap_param_gather=False)  # fmt: skip
+    before, after = returned("mindspeed", (DENSE, plan, cluster(4)))
+    assert after == before
+
+
+def test_torchtitans_interleaved_zero_bubble_is_not_understood() -> None:
+    text = export("torchtitan", LLAMA3, Plan(runtime="fsdp2", pp=2, vpp=3, grad_acc=4), cluster(4))
+    launch = read_back("torchtitan", text.text.replace("Interleaved1F1B", "InterleavedZeroBubble"))
+    assert launch.not_understood == ("parallelism.pipeline_parallel_schedule",)
+    assert launch.plan["schedule"] == "interleaved"
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("gemma-2-9b", "softcap True, written as False"),
+        ("gpt-oss-20b", "no yarn stretching"),
+        ("starcoder2-3b", "rotary base of starcoder2-3b is not known"),
+    ],
+)
+def test_what_a_file_does_not_say_of_a_model_is_said(model: str, said: str) -> None:
+    written = export("megatron", load(model), Plan(seq=512), cluster(8))
+    assert any(said in warning for warning in written.warnings), written.warnings
+
+
+def test_megatron_is_told_a_published_model_whole() -> None:
+    for model in ("llama-3.1-8b", "deepseek-v3", "qwen3-30b-a3b", "mixtral-8x7b"):
+        written = export("megatron", load(model), Plan(seq=512), cluster(8))
+        assert written.warnings == ()
+    text = export("megatron", load("deepseek-v3"), Plan(seq=512), cluster(8)).text
+    assert "--position-embedding-type rope\n" in text
+    text = export("megatron", load("llama-3.1-8b"), Plan(seq=512), cluster(8)).text
+    assert "--rotary-base 500000\n" in text
