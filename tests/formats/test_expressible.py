@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from tests.plan.strategies import DENSE, MIXTURE, cluster
 from tonnage.arch import Architecture
 from tonnage.cli.export import for_export, show_found
 from tonnage.errors import InputError
-from tonnage.formats import EXPORTS, export
+from tonnage.formats import EXPORTS
+from tonnage.formats.detect import detect_kind
+from tonnage.formats.text import parse_document
 from tonnage.plan import Plan, resolve
 from tonnage.search import Question, find_plans
 
@@ -38,10 +41,8 @@ def test_every_plan_that_a_search_for_a_tool_finds_can_be_written(
     asked = question(kind, architecture)
     found = find_plans(asked)
     assert found.plans
-    one = [proposal.__class__(plan=proposal.plan, estimate=proposal.estimate, cost=None)
-           for proposal in found.plans]  # fmt: skip
-    for proposal in one:
-        alone = found.__class__(**{**vars(found), "plans": (proposal,)})
+    for proposal in found.plans:
+        alone = dataclasses.replace(found, plans=(proposal,))
         assert show_found(asked, alone, kind, data=None) == 0
         assert capsys.readouterr().out
 
@@ -106,9 +107,14 @@ def test_another_stack_than_the_tools_is_refused() -> None:
     assert refused.json()["error"]["field"] == "runtime"
 
 
-def test_what_is_written_is_the_plan_that_was_found() -> None:
-    asked = question("megatron", DENSE)
-    best = find_plans(asked).plans[0]
-    text = export("megatron", DENSE, best.plan, asked.clusters[0]).text
-    assert resolve(best.plan, DENSE, asked.clusters[0]).plan == best.plan
-    assert f"--micro-batch-size {best.plan.mbs}\n" in text
+@pytest.mark.parametrize("kind", ["megatron", "mindspeed"])
+def test_what_is_written_reads_back_as_the_plan_that_was_found(
+    kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = question(kind, DENSE, tp=(2,))
+    found = find_plans(asked)
+    show_found(asked, found, kind, data=None)
+    document = parse_document("x.sh", capsys.readouterr().out)
+    launch = detect_kind(document, kind).read(document)
+    read = resolve(Plan(**launch.plan), DENSE, asked.clusters[0]).plan
+    assert read == found.plans[0].plan
