@@ -97,7 +97,7 @@ def megatron_cases(draw: st.DrawFn, runtime: str) -> Case:
     if plan["recompute"] == "full":
         plan.update(recompute_method=pick("uniform", "block"), recompute_num_layers=pick(1, 2))
     if plan["recompute"] == "selective":
-        sets = [("core_attn",), ("mlp",)]
+        sets: list[tuple[str, ...]] = [("core_attn",), ("mlp",)]
         if plan["precision"] != "fp8":
             sets += [("mlp", "layernorm"), *([("moe_act",)] if architecture.is_moe else [])]
         plan["recompute_modules"] = pick(*sets)
