@@ -9,35 +9,24 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.cli.running import run as command_line
-from tests.plan.strategies import DEEPSEEK, DENSE, GPT, MIXTURE, cluster
+from tests.formats.plans import LLAMA3, Case, megatron_cases, nanotron_cases, torchtitan_cases
+from tests.plan.strategies import DENSE, cluster
 from tonnage.arch import Architecture, load
 from tonnage.cli.flags import plan_changes
-from tonnage.cluster import Cluster
 from tonnage.errors import InputError
 from tonnage.formats import EXPORTS, Launch, export
 from tonnage.formats.detect import detect_kind
+from tonnage.formats.same_model import differences
 from tonnage.formats.text import parse_document
-from tonnage.formats.torchtitan_models import find
 from tonnage.plan import Plan
-from tonnage.plan.layout_text import balanced
+from tonnage.plan.layout import chunk_sizes
+from tonnage.plan.layout_text import written
 from tonnage.plan.resolve import resolve
+from tonnage.search.layouts import ACCOUNTS
 
 NAMES = {"megatron": "x.sh", "mindspeed": "x.sh", "nanotron": "x.yaml", "torchtitan": "x.toml"}
-
-
-def of_torchtitan(name: str, flavor: str) -> Architecture:
-    found = find(name, flavor)
-    assert found is not None
-    return found
-
-
-LLAMA3 = of_torchtitan("llama3", "debugmodel")
-QWEN3 = of_torchtitan("qwen3", "debugmodel_moe")
-
-Case = tuple[Architecture, Plan, Cluster]
 
 
 def read_back(kind: str, text: str) -> Launch:
@@ -54,6 +43,10 @@ def returned(kind: str, case: Case) -> tuple[Plan, Plan]:
     assert launch.gpus == where.gpus
     assert not launch.lacks
     assert not launch.not_understood, launch.not_understood
+    assert launch.architecture is not None
+    assert differences(architecture, launch.architecture) == ()
+    if kind in ("megatron", "mindspeed"):
+        assert launch.architecture.constants == architecture.constants
     read: dict[str, Any] = dict(launch.plan)
     return (
         resolve(plan, architecture, where).plan,
@@ -61,62 +54,16 @@ def returned(kind: str, case: Case) -> tuple[Plan, Plan]:
     )
 
 
-@st.composite
-def degrees(draw: st.DrawFn, *axes: str) -> dict[str, int]:
-    found = {axis: draw(st.sampled_from((1, 2, 4))) for axis in axes}
-    ranks = 1
-    for size in found.values():
-        ranks *= size
-    found["dp"] = draw(st.sampled_from([n for n in (1, 2, 4) if ranks * n <= 8 or ranks % 8 == 0]))
-    return found
+SPLIT = ("pipeline_layout", "first_stage_layers", "last_stage_layers", *ACCOUNTS)
 
 
-@st.composite
-def megatron_cases(draw: st.DrawFn, runtime: str) -> Case:
-    def pick(*options: Any) -> Any:
-        return draw(st.sampled_from(options))
-
-    architecture = pick(DENSE, GPT, MIXTURE, DEEPSEEK)
-    size = draw(degrees("tp", "pp", "cp"))
-    plan: dict[str, Any] = {**size, "runtime": runtime, "zero": pick(0, 1)}
-    if size["pp"] == 2:
-        layouts: tuple[dict[str, Any], ...] = (
-            {},
-            {"first_stage_layers": 3},
-            {"pipeline_layout": "Ettt|tttttL"},
-            {"vpp": 2},
-        )
-        plan.update(pick(*layouts))
-    plan["sp"] = size["tp"] > 1
-    if architecture.is_moe:
-        plan.update(ep=pick(1, size["dp"]), etp=pick(1, size["tp"]))
-        plan["moe_capacity_factor"] = pick(None, 1.25)
-    narrow = ("fp8", "mxfp8", "nvfp4") if runtime == "megatron" else ()
-    plan.update(
-        mbs=pick(1, 2),
-        grad_acc=size["pp"] * pick(1, 2),
-        seq=pick(64, 128),
-        precision=pick("bf16-mixed", "bf16-mixed-bf16-grads", "fp16-mixed", "fp32", *narrow),
-        optimizer=pick("adamw", "muon"),
-        recompute=pick("none", "selective", "full"),
-        attention=pick("flash", "eager"),
-        loss=pick(None, "vocab-parallel-fused"),
-        overlap_grad_reduce=pick(True, False),
-        tp_comm_overlap=pick(True, False),
-        wgrad_deferral_limit=pick(None, 0, 2),
-        offload_optimizer=pick(0.0, 1.0, *((0.5,) if runtime == "megatron" else ())),
-        cp_comm=pick("p2p", *(("allgather",) if runtime == "megatron" and size["cp"] > 1 else ())),
-        habits=pick((), (("vocab_multiple", "64"),)),
-    )
-    plan["overlap_param_gather"] = bool(plan["zero"]) and plan["overlap_grad_reduce"]
-    if plan["recompute"] == "full":
-        plan.update(recompute_method=pick("uniform", "block"), recompute_num_layers=pick(1, 2))
-    if plan["recompute"] == "selective":
-        plan["recompute_modules"] = pick(("core_attn",), ("mlp", "layernorm"), ("moe_act",))
-    if plan["zero"] and size["dp"] > 1 and size["cp"] == 1:
-        plan["hsdp_shard"] = pick(None, size["dp"] // 2)
-    ranks = size["tp"] * size["pp"] * size["cp"] * size["dp"]
-    return architecture, Plan(**plan), cluster(ranks)
+def sized(plan: Plan, architecture: Architecture) -> Plan:
+    """The plan with its layers by chunk in place of whatever names the split."""
+    if plan.pp == 1:
+        return plan
+    sizes = [size for each in chunk_sizes(architecture, plan) for size in each]
+    blank = {name: getattr(Plan(), name) for name in SPLIT}
+    return dataclasses.replace(plan, **{**blank, "pipeline_layout": written(sizes)})
 
 
 @settings(max_examples=30)
@@ -133,28 +80,6 @@ def test_mindspeed_reads_back_the_same_plan(case: Case) -> None:
     assert after == before
 
 
-@st.composite
-def nanotron_cases(draw: st.DrawFn) -> Case:
-    def pick(*options: Any) -> Any:
-        return draw(st.sampled_from(options))
-
-    size = draw(degrees("tp", "pp"))
-    plan: dict[str, Any] = {**size, "runtime": "nanotron", "zero": pick(0, 1)}
-    if size["pp"] > 1:
-        plan["schedule"] = pick("1f1b", "gpipe")
-    plan.update(
-        sp=pick(True, False),
-        mbs=pick(1, 2),
-        grad_acc=size["pp"] * pick(1, 2),
-        seq=pick(64, 128),
-        precision=pick("bf16-mixed-accumulate", "bf16", "fp32"),
-        optimizer_step=pick("fused", "foreach"),
-        recompute=pick("none", "full"),
-    )
-    ranks = size["tp"] * size["pp"] * size["dp"]
-    return LLAMA3, Plan(**plan), cluster(ranks)
-
-
 @settings(max_examples=20)
 @given(case=nanotron_cases())
 def test_nanotron_reads_back_the_same_plan(case: Case) -> None:
@@ -163,45 +88,10 @@ def test_nanotron_reads_back_the_same_plan(case: Case) -> None:
     assert dataclasses.replace(after, habits=()) == dataclasses.replace(before, habits=())
 
 
-@st.composite
-def torchtitan_cases(draw: st.DrawFn) -> Case:
-    def pick(*options: Any) -> Any:
-        return draw(st.sampled_from(options))
-
-    architecture = pick(LLAMA3, QWEN3)
-    size = draw(degrees("tp", "pp", "cp"))
-    plan: dict[str, Any] = {**size, "runtime": "fsdp2", "sp": size["tp"] > 1, "zero": pick(2, 3)}
-    if size["pp"] > 1:
-        chunks = 2 if size["pp"] == 2 else 1
-        plan["vpp"] = chunks = pick(1, chunks)
-        layers = len(architecture.layers)
-        plan["pipeline_layout"] = balanced(layers, size["pp"] * chunks)
-        if chunks == 1:
-            plan["schedule"] = pick("1f1b", "gpipe")
-    plan.update(
-        mbs=pick(1, 2),
-        grad_acc=size["pp"] * pick(1, 2),
-        seq=pick(64, 128),
-        precision=pick("bf16-amp", "bf16", "fp32", "fp8-amp", "mxfp8-amp"),
-        optimizer_step=pick("fused", "foreach"),
-        recompute=pick("none", "selective", "full"),
-        tp_comm_overlap=pick(True, False),
-        loss=pick("eager", "compiled"),
-        cp_comm=pick("allgather", *(("p2p",) if size["cp"] > 1 else ())),
-        offload_parameters=plan["zero"] == 3 and pick(True, False),
-    )
-    if plan["recompute"] == "selective":
-        plan["recompute_modules"] = pick(("outputs",), ("every-second-layer",))
-    replicas = size["dp"] * size["cp"]
-    if size["dp"] > 2:
-        plan["hsdp_shard"] = pick(None, replicas // 2)
-    return architecture, Plan(**plan), cluster(size["tp"] * size["pp"] * replicas)
-
-
 @settings(max_examples=30)
 @given(case=torchtitan_cases())
 def test_torchtitan_reads_back_the_same_plan(case: Case) -> None:
-    before, after = returned("torchtitan", case)
+    before, after = (sized(plan, case[0]) for plan in returned("torchtitan", case))
     if before.hsdp_shard == (before.dp or 1) * before.cp:
         before = dataclasses.replace(before, hsdp_shard=None)
     assert after == before
@@ -211,7 +101,7 @@ def test_torchtitan_reads_back_the_same_plan(case: Case) -> None:
 @given(case=megatron_cases("megatron") | nanotron_cases() | torchtitan_cases())
 def test_torchrun_is_read_by_the_flags_of_every_verb(case: Case) -> None:
     architecture, plan, where = case
-    words = shlex.split(export("torchrun", architecture, plan, where).text)
+    words = shlex.split(export("torchrun", architecture, plan, where).text, comments=True)
     start = words.index("train")
     assert words[:2] == ["torchrun", "--nnodes"]
     assert words[start - 2 : start] == ["-m", "tonnage"]
@@ -307,3 +197,83 @@ def test_a_launch_of_one_tool_becomes_one_of_another(tmp_path: Any) -> None:
     assert "left to megatron" in result.err
     launch = read_back("megatron", result.out)
     assert (launch.plan["tp"], launch.gpus) == (2, 8)
+
+
+def test_torchrun_says_that_its_verb_is_not_here_as_long_as_it_is_not() -> None:
+    from tonnage.cli.app import make_app
+
+    written = export("torchrun", load("llama-3.1-8b"), Plan(tp=2), cluster(8))
+    comment = written.text.startswith("# tonnage train is not in this version")
+    assert comment == ("train" not in make_app())
+    assert any("tonnage train" in warning for warning in written.warnings) == comment
+
+
+def test_the_flags_of_a_torchrun_command_are_estimates_own() -> None:
+    text = command_line(
+        *("estimate", "llama-3.1-8b", "--gpus", "16xH100", "--tp", "2", "--recompute", "full"),
+        *("--steps", "7", "--export", "torchrun"),
+    ).out
+    words = shlex.split(text, comments=True)
+    given = words[words.index("train") + 1 :]
+    again = command_line("estimate", *given, "--gpus", "16xH100", "--export", "torchrun")
+    assert (again.code, again.out) == (0, text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "plan", "accepted"),
+    [
+        ("megatron", Plan(pp=2, vpp=2, schedule="dualpipev", grad_acc=8), "interleaved"),
+        ("megatron", Plan(pp=2, schedule="zero-bubble", grad_acc=8), "1f1b"),
+        ("torchtitan", Plan(runtime="fsdp2", pp=2, schedule="zero-bubble", grad_acc=8), "zbv"),
+        ("torchtitan", Plan(runtime="fsdp2", pp=2, schedule="dualpipe", grad_acc=8), "dualpipev"),
+        (
+            "mindspeed",
+            Plan(runtime="mindspeed", pp=2, vpp=2, schedule="zbv", grad_acc=8),
+            "dualpipev",
+        ),
+    ],
+)
+def test_a_schedule_that_a_tool_lacks_is_refused_by_name(
+    kind: str, plan: Plan, accepted: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        export(kind, load("llama-3.1-8b"), plan, cluster(8))
+    assert caught.value.field == "schedule"
+    assert accepted in str(caught.value.accepted)
+
+
+def test_mindspeed_reads_back_dualpipev() -> None:
+    plan = Plan(runtime="mindspeed", pp=2, vpp=2, schedule="dualpipev", seq=64, grad_acc=8,
+                overlap_grad_reduce=False, overlap_param_gather=False)  # fmt: skip
+    before, after = returned("mindspeed", (DENSE, plan, cluster(4)))
+    assert after == before
+
+
+def test_torchtitans_interleaved_zero_bubble_is_not_understood() -> None:
+    text = export("torchtitan", LLAMA3, Plan(runtime="fsdp2", pp=2, vpp=3, grad_acc=4), cluster(4))
+    launch = read_back("torchtitan", text.text.replace("Interleaved1F1B", "InterleavedZeroBubble"))
+    assert launch.not_understood == ("parallelism.pipeline_parallel_schedule",)
+    assert launch.plan["schedule"] == "interleaved"
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("gemma-2-9b", "softcap True, written as False"),
+        ("gpt-oss-20b", "no yarn stretching"),
+        ("starcoder2-3b", "rotary base of starcoder2-3b is not known"),
+    ],
+)
+def test_what_a_file_does_not_say_of_a_model_is_said(model: str, said: str) -> None:
+    written = export("megatron", load(model), Plan(seq=512), cluster(8))
+    assert any(said in warning for warning in written.warnings), written.warnings
+
+
+def test_megatron_is_told_a_published_model_whole() -> None:
+    for model in ("llama-3.1-8b", "deepseek-v3", "qwen3-30b-a3b", "mixtral-8x7b"):
+        written = export("megatron", load(model), Plan(seq=512), cluster(8))
+        assert written.warnings == ()
+    text = export("megatron", load("deepseek-v3"), Plan(seq=512), cluster(8)).text
+    assert "--position-embedding-type rope\n" in text
+    text = export("megatron", load("llama-3.1-8b"), Plan(seq=512), cluster(8)).text
+    assert "--rotary-base 500000\n" in text

@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
+from tonnage.arch.constants import UNKNOWN, Constants
 from tonnage.arch.feed_forward import MoE
 from tonnage.arch.layer import Layer
 from tonnage.arch.norm import Norm
@@ -54,6 +55,7 @@ class Architecture:
         encoder: the layers of an encoder that the decoder attends to (T5); none: ().
         encoder_norm: the norm behind them, or None.
         vision: the image encoder, or None.
+        constants: numbers that decide what is computed, and nothing that it costs.
         source: where the facts come from.
     """
 
@@ -81,6 +83,7 @@ class Architecture:
     encoder: tuple[Layer, ...] = ()
     encoder_norm: Norm | None = None
     vision: VisionTower | None = None
+    constants: Constants = UNKNOWN
     source: str = ""
 
     def kinds(self) -> dict[Layer, int]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.arch.architecture import Architecture
+from tonnage.arch.constants import read_constants
 from tonnage.arch.families import ENCODER_DECODERS, FAMILIES
 from tonnage.arch.keys import Keys, printable
 from tonnage.errors import InputError, NotModelledError
@@ -48,7 +49,9 @@ def read_config(config: Mapping[str, object], *, name: str, source: str = "") ->
     keys = Keys(values=config)
     family = _family(keys)
     _refuse_other_models(keys, family)
-    return replace(FAMILIES[family](keys), name=name, family=family, source=source)
+    found = FAMILIES[family](keys)
+    constants = read_constants(config, family, routed=found.is_moe)
+    return replace(found, name=name, family=family, source=source, constants=constants)
 
 
 def parse_config(data: bytes, *, model: str) -> Mapping[str, object]:

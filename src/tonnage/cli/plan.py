@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Group, Parameter
 
 from tonnage.cli.cluster import ClusterFlags
+from tonnage.cli.export import for_export, show_found
 from tonnage.cli.flags import plan_changes, with_plan_flags
 from tonnage.cli.knobs import choices_of, wanted_of
 from tonnage.cli.limits import LimitFlags
@@ -21,6 +22,7 @@ from tonnage.cli.written import check_page_name
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
+    from tonnage.estimation import Estimate
     from tonnage.search import Question, Reason, SearchAnswer
 
 _WANTED = Group("What is wanted", sort_key=2)
@@ -70,6 +72,14 @@ def plan(
         str | None,
         Parameter(group=_OUT, metavar="FILE", help="Draw the plans of the search, as a page."),
     ] = None,
+    export: Annotated[
+        str | None,
+        Parameter(
+            group=_OUT,
+            metavar="TOOL",
+            help="Search what a launcher can be told, and print the best plan as its file alone.",
+        ),
+    ] = None,
     as_json: JsonFlag = False,
     limits: LimitFlags = _NO_LIMITS,
     **flags: Any,
@@ -103,11 +113,22 @@ def plan(
         offload=_word("offload", offload, _OFFERINGS),  # type: ignore[arg-type]
         top=whole("top", top),
     )
+    free = question
+    if export is not None:
+        question = for_export(export, question, asked=flags.get("runtime"))
     answer = _found(question)
     if html is not None:
         _draw(question, answer, html)
     asked = wanted is not None and answer.complete  # what is asked needs a search of its own
-    reason = _reason(question, answer, wanted) if asked and wanted else None
+    reason = None
+    if asked and wanted:
+        reason = _untold(export, free, wanted) or _reason(question, answer, wanted)
+    if export is not None:
+        if reason is not None and not as_json:
+            print(f"why not: {reason.text}", file=sys.stderr)
+        own = None if shared is None else shared.weigh(question)
+        data = _data(answer, reason, shared, own) if as_json else None
+        return show_found(question, answer, export, data=data)
     return _show(question, answer, reason, shared, as_json=as_json)
 
 
@@ -172,6 +193,31 @@ def _reason(question: Question, answer: SearchAnswer, wanted: Mapping[str, Any])
     return why_not(question, wanted, answer.plans[0] if answer.plans else None)
 
 
+def _untold(kind: str | None, question: Question, wanted: Mapping[str, Any]) -> Reason | None:
+    """That a tool cannot be told the values that are asked about."""
+    if kind is None:
+        return None
+    from tonnage.formats.expressible import untold
+    from tonnage.search import Reason
+
+    text = untold(kind, question, wanted)
+    return Reason(verdict="illegal", text=text, parts={}, estimate=None) if text else None
+
+
+def _data(
+    answer: SearchAnswer,
+    reason: Reason | None,
+    shared: Shared | None,
+    own: Estimate | InputError | None,
+) -> dict[str, Any]:
+    data = answer.to_dict()
+    if reason is not None:
+        data["why_not"] = reason.to_dict()
+    if shared is not None and own is not None:
+        data["config"] = shared.to_dict(own)
+    return data
+
+
 def _show(
     question: Question,
     answer: SearchAnswer,
@@ -182,12 +228,7 @@ def _show(
 ) -> int:
     own = None if shared is None else shared.weigh(question)
     if as_json:
-        data = answer.to_dict()
-        if reason is not None:
-            data["why_not"] = reason.to_dict()
-        if shared is not None and own is not None:
-            data["config"] = shared.to_dict(own)
-        print_json(data)
+        print_json(_data(answer, reason, shared, own))
     else:
         from tonnage.report.plan import print_plans
 

@@ -10,6 +10,7 @@ from importlib import import_module
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
 from tonnage.errors import InputError
+from tonnage.formats.same_model import differences
 from tonnage.formats.told import Told
 from tonnage.plan import Plan
 from tonnage.plan.nouns import check_nouns
@@ -140,7 +141,29 @@ def export(
     write: Callable[[Told], str] = import_module(chosen.module).write
     text = write(told)
     told.finish()
+    _hold_to_the_model(told, text)
     return Exported(text=text, warnings=tuple(told.warnings))
+
+
+SPELLS_OUT = {"megatron": "sh", "mindspeed": "sh", "nanotron": "yaml", "torchtitan": "toml"}
+"""Tools whose file says what the model is, and how such a file is called."""
+
+
+def _hold_to_the_model(told: Told, text: str) -> None:
+    """Read the file back: whatever of the model it does not say is a warning."""
+    if told.kind not in SPELLS_OUT:
+        return
+    from tonnage.formats.kinds import KINDS
+    from tonnage.formats.text import parse_document
+
+    document = parse_document(f"x.{SPELLS_OUT[told.kind]}", text)
+    theirs = KINDS[told.kind].read(document).architecture
+    if theirs is None:
+        told.warn(f"{told.kind} cannot be told this model", "*")
+        return
+    found = differences(told.architecture, theirs, told.explained)
+    if found:
+        told.warn(f"{told.kind} is told another model: {'; '.join(found)}")
 
 
 OF_A_STACK = (

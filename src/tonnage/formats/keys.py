@@ -43,6 +43,10 @@ class Fields:
         """Whether one of the keys is there and not null."""
         return any(self.leaves.get(path) is not None for path in paths)
 
+    def first(self, *paths: str) -> str:
+        """The first of the keys that is there; the first of all where none is."""
+        return next((path for path in paths if path in self.leaves), paths[0])
+
     def under(self, prefix: str) -> tuple[str, ...]:
         """The keys below a path, and the path itself where it is a key."""
         return tuple(p for p in self.leaves if p == prefix or p.startswith(f"{prefix}."))

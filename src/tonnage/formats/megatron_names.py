@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from typing import Any
 
 from tonnage.formats.command import canonical
 from tonnage.formats.keys import Fields
@@ -69,6 +70,10 @@ class Names:
         denied = self.flag(off)
         value = self.flag(name)
         return (not denied) if denied is not None else value
+
+    def peek(self, *names: str) -> Any:
+        """The value of the first of the names that has any, without counting it as used."""
+        return self.fields.peek(*self(*names))
 
     def ignore(self, *patterns: str) -> None:
         """Count the options whose names match as irrelevant."""

@@ -10,6 +10,7 @@ from tonnage.arch.families.megatron import from_fields
 from tonnage.errors import InputError, NotModelledError
 from tonnage.formats.draft import Draft
 from tonnage.formats.expressions import layer_pattern, numbers_in
+from tonnage.formats.megatron_constants import constants
 from tonnage.formats.megatron_names import Names
 from tonnage.formats.model_name import catalog_name
 
@@ -115,6 +116,7 @@ def _config(names: Names) -> dict[str, Any]:
         **_window(names),
         **(latent_fields(names) if latent else {}),
         **(_experts(names, experts) if experts and experts > 1 else {}),
+        **constants(names, latent=bool(latent)),
         "mtp_num_layers": names.whole("mtp-num-layers"),
     }
 

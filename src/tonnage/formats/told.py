@@ -42,6 +42,7 @@ class Told:
         self.cluster = cluster
         self.steps = steps
         self.warnings: list[str] = []
+        self.explained: set[str] = set()
         self._left = {
             field.name: getattr(given, field.name)
             for field in dataclasses.fields(given)
@@ -95,8 +96,14 @@ class Told:
                 text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
                 self.warn(f"{field} {text}: for the training script, not for {self.kind}'s file")
 
-    def warn(self, sentence: str) -> None:
-        """Say what the tool lacks."""
+    def warn(self, sentence: str, *fields: str) -> None:
+        """Say what the tool lacks.
+
+        Args:
+            sentence: what is said.
+            fields: of the architecture that it speaks of; ``*`` for all of them.
+        """
+        self.explained.update(fields)
         if sentence not in self.warnings:
             self.warnings.append(sentence)
 

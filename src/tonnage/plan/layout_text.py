@@ -8,6 +8,7 @@ brackets (Megatron-Core, transformer/pipeline_parallel_layer_layout.py).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tonnage.errors import InputError
 
@@ -68,10 +69,31 @@ def _bad(text: str, problem: str, accepted: str) -> InputError:
 
 def balanced(layers: int, chunks: int) -> str:
     """A layout whose chunks differ by one place at most, the ends taking a place each."""
-    places = [1] * chunks if layers + 2 < chunks else None
-    share, rest = divmod(layers + 2, chunks)
-    sizes = places or [share + (index < rest) for index in range(chunks)]
-    sizes[0] -= 1
-    sizes[-1] -= 1
-    parts = ["t" * max(size, 0) for size in sizes]
-    return "E" + "|".join(parts) + "L"
+    return written(balanced_sizes(layers, chunks))
+
+
+def balanced_sizes(layers: int, chunks: int, *, ends: int = 1) -> list[int]:
+    """Layers of chunks that differ by one place at most.
+
+    Args:
+        layers: decoder layers.
+        chunks: how many chunks.
+        ends: places that the embedding takes in the first chunk, and the head in the last.
+    """
+    places = layers + 2 * ends
+    share, rest = divmod(places, chunks)
+    sizes = [share + (index < rest) for index in range(chunks)]
+    if places < chunks:
+        sizes = [1] * chunks
+    sizes[0] -= ends
+    sizes[-1] -= ends
+    return [max(size, 0) for size in sizes]
+
+
+def written(sizes: Sequence[int]) -> str:
+    """The layout of chunks with so many layers each.
+
+    >>> written([1, 2, 1])
+    'Et|tt|tL'
+    """
+    return "E" + "|".join("t" * size for size in sizes) + "L"

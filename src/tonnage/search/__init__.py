@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tonnage.search.advice import Advice, advice
 from tonnage.search.answer import Binding, Neighbour, Point, Proposal, SearchAnswer
 from tonnage.search.changes import Change, changes, nearest
-from tonnage.search.question import KNOBS, Objective, Question
+from tonnage.search.question import KNOBS, LOOSE, Objective, Question, Ties
 
 if TYPE_CHECKING:
     from tonnage.search.find import find_plans
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KNOBS",
+    "LOOSE",
     "Advice",
     "Binding",
     "Change",
@@ -25,6 +26,7 @@ __all__ = [
     "Question",
     "Reason",
     "SearchAnswer",
+    "Ties",
     "advice",
     "changes",
     "find_plans",

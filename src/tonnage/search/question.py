@@ -39,6 +39,25 @@ FRONTIER_SPAN = 1.25
 
 
 @dataclass(frozen=True, kw_only=True)
+class Ties:
+    """What a launcher ties together, so that values of one knob cannot say it.
+
+    Attributes:
+        sp_with_tp: sequence parallelism wherever tp is more than 1.
+        least_shard: the fewest ranks that parameters are sharded over, where it is not all.
+        shard_by_cp: what parameters are sharded over holds whole groups of cp.
+    """
+
+    sp_with_tp: bool = False
+    least_shard: int = 1
+    shard_by_cp: bool = False
+
+
+LOOSE: Final = Ties()
+"""Nothing is tied."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Question:
     """What is to be found.
 
@@ -49,6 +68,7 @@ class Question:
             Its `KNOBS` are not read: see ``choices``.
         choices: values that a knob is kept to, by field; every legal one where a knob is not
             named. ``recompute_modules`` takes sets of modules.
+        ties: what a launcher ties together.
         limits: memory limit and margin, length of the run, efficiencies.
         objective: what the best plan has the least of: ``time`` of a step, ``cost`` of a step
             (or of the run), ``gpus``, or memory (``headroom``).
@@ -69,6 +89,7 @@ class Question:
     clusters: tuple[Cluster, ...]
     base: Plan
     choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    ties: Ties = LOOSE
     limits: Limits = field(default_factory=Limits)
     objective: Objective = "time"
     prices: Mapping[str, float] = field(default_factory=dict)

@@ -116,10 +116,15 @@ class Space:
         if "hsdp_shard" in self.question.choices:
             sizes = tuple(n for n in self.question.choices["hsdp_shard"] if n is not None)
         whole = "hsdp_shard" in self.question.choices
+        ties = self.question.ties
+        group = rows["cp"] if ties.shard_by_cp else 1
         pairs = [
             (every[legal], size)
             for size in sizes
-            if (legal := (replicas % size == 0) & ((size < replicas) | whole)).any()
+            if size >= ties.least_shard
+            and (
+                legal := (replicas % size == 0) & ((size < replicas) | whole) & (size % group == 0)
+            ).any()
         ]
         if pairs:
             index = np.concatenate([chosen for chosen, _ in pairs])
@@ -183,6 +188,8 @@ class Space:
 
     def _tensor(self, sp: bool) -> tuple[int, ...]:
         found = self._legal("tp", divisors(self.cluster.gpus), sp=sp)
+        if not sp and self.question.ties.sp_with_tp:
+            return tuple(tp for tp in found if tp == 1)
         return tuple(tp for tp in found if tp > 1 or not sp)
 
     def _legal(self, axis: str, candidates: Iterable[int], **others: Any) -> tuple[int, ...]:

@@ -65,7 +65,8 @@ def _norm(keys: Keys) -> Norm:
     found = _NORMS.get(name.lower())
     if found is None:
         keys.refuse("normalization", problem="is not modelled", accepted="LayerNorm, RMSNorm")
-    return replace(found, bias=found.bias and keys.flag("norm_bias", default=True))
+    centred = found.kind == "rmsnorm" and keys.flag("layernorm_zero_centered_gamma", default=False)
+    return replace(found, bias=found.bias and keys.flag("norm_bias", default=True), centred=centred)
 
 
 def _layers(keys: Keys, hidden: int, norm: Norm, *, rope: bool) -> tuple[Layer, ...]:

@@ -53,6 +53,7 @@ _IGNORED = tuple(
     use-fusion-attn-v2 use-mc2 use-ascend-mc2 use-ascend-coc use-rotary-* use-glm-* square-alibi-*
     variable-seq-* full-shuffle-* enable-share-memory enable-high-availability enable-hbmfault-*
     enable-overlap-* enable-backward-* model-type-hf hf-* save-model-type load-model-type
+    low-freq-factor long-factor long-mscale longrope-* short-factor short-mscale dynamic-factor
     cache-dir preprocessing-* rescale-* reset-attention-mask dim-model-base router-gating-*
     """.split()
 )
@@ -107,6 +108,8 @@ def _read_schedule(draft: Draft, names: Names) -> None:
             names.fields.leave(names("context-parallel-algo")[0], "is not modelled")
     method = names.word("schedules-method")
     draft.put("schedule", method, *names("schedules-method"))
+    if method == "dualpipev":
+        draft.put("vpp", 2, *names("schedules-method"))
     if names.on("gemm-gradient-accumulation-fusion", "no-gemm-gradient-accumulation-fusion"):
         draft.habit("placeholder_gradients", True)
 

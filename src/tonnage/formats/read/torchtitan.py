@@ -10,15 +10,14 @@ from tonnage.formats.document import Document
 from tonnage.formats.draft import Draft
 from tonnage.formats.keys import Fields
 from tonnage.formats.launch import Launch
-from tonnage.plan.layout_text import balanced
+from tonnage.plan.layout_text import balanced_sizes, written
 
 _SCHEDULES = {
     "1f1b": ("1f1b", 1),
     "gpipe": ("gpipe", 1),
     "interleaved1f1b": ("interleaved", 2),
     "loopedbfs": ("interleaved", 2),
-    "interleavedzerobubble": ("zero-bubble", 2),
-    "zbvzerobubble": ("zero-bubble", 2),
+    "zbvzerobubble": ("zbv", 2),
     "dualpipev": ("dualpipev", 2),
 }
 """Names of torch.distributed.pipelining's schedules, and the chunks that torchtitan gives each."""
@@ -104,6 +103,10 @@ def _read_degrees(draft: Draft) -> None:
         draft.whole("etp", "parallelism.expert_tensor_parallel_degree")
     fields.ignore("parallelism.expert_tensor_parallel_degree")
     draft.put("sp", (tp or 1) > 1)
+    if (cp or 1) > 1:
+        where = "parallelism.context_parallel_rotate_method"
+        word = (fields.word(where) or "").lower()
+        draft.put("cp_comm", {"alltoall": "p2p"}.get(word, word or None), where)
     replicas = fields.whole(
         "parallelism.data_parallel_replicate_degree",
         "training.data_parallel_replicate_degree",
@@ -130,6 +133,8 @@ def _read_sharding(draft: Draft, replicas: int, shard: int, cp: int, pp: int) ->
         return
     if shard > 1:
         draft.put("hsdp_shard", shard * cp, "parallelism.data_parallel_shard_degree")
+    elif shard == 1 and cp > 1:
+        draft.put("hsdp_shard", cp, "parallelism.data_parallel_shard_degree")
     elif shard == 1 and draft.plan.get("tp", 1) * cp * pp == 1:
         draft.plan["runtime"] = "ddp"
         draft.put("zero", 0)
@@ -143,21 +148,41 @@ def _read_pipeline(draft: Draft) -> None:
     here = "parallelism.pipeline_parallel_"
     names = (f"{here}schedule", "experimental.pipeline_parallel_schedule")
     schedule = (fields.word(*names) or "1F1B").lower()
-    each = fields.whole(f"{here}layers_per_stage", least=1)
-    ends = [fields.whole(f"{here}{end}_stage_less_layers") for end in ("first", "last")]
     if pp == 1:
         fields.ignore(f"{here}*", "experimental.pipeline*", "parallelism.module_fqns*")
         return
     name, chunks = _SCHEDULES.get(schedule, (schedule, 1))
-    layers = len(draft.architecture.layers) if draft.architecture else 0
-    if each is not None and layers:
-        chunks = max(-(-(layers + 2) // each) // pp, 1)
+    if schedule == "interleavedzerobubble":
+        fields.leave(fields.first(*names), "is not modelled: interleaved stands in its place")
+        name, chunks = "interleaved", 2
     draft.put("schedule", name, *names)
+    sizes = _sizes(draft, pp, chunks)
+    chunks = len(sizes) // pp if sizes else chunks
     if chunks > 1:
         draft.put("vpp", chunks, f"{here}layers_per_stage", *names)
-    if layers and all(end in (None, 1) for end in ends):
-        draft.put("pipeline_layout", balanced(layers, pp * chunks))
+    even = sizes and len(set(sizes)) == 1
+    if sizes and not even:
+        draft.put("pipeline_layout", written(sizes))
+
+
+def _sizes(draft: Draft, pp: int, chunks: int) -> list[int]:
+    """Layers of each chunk: listed, or as torchtitan cuts them; none where that is not known."""
+    fields, here = draft.fields, "parallelism.pipeline_parallel_"
+    each = fields.whole(f"{here}layers_per_stage", least=1)
+    given = [fields.whole(f"{here}{end}_stage_less_layers") for end in ("first", "last")]
+    ends = {1 if end is None else end for end in given}
+    listed = fields.take("parallelism.module_fqns_per_model_part")
+    layers = len(draft.architecture.layers) if draft.architecture else 0
+    if isinstance(listed, list) and listed:
+        return [sum(str(name).startswith("layers.") for name in part) for part in listed]
+    if not layers or len(ends) > 1:
+        return []
+    places = ends.pop()
+    if each is not None:
+        chunks = max(-(-(layers + 2 * places) // each) // pp, 1)
+    if places == 1:
         fields.note("stages as torchtitan balances them: the embedding and the head a layer each")
+    return balanced_sizes(layers, pp * chunks, ends=places)
 
 
 def _read_batch(draft: Draft) -> None:

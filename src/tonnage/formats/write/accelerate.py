@@ -93,7 +93,7 @@ def _fsdp(told: Told) -> dict[str, object]:
     if second:
         config["fsdp_reshard_after_forward"] = zero == 3
         return {**engine, **_mesh(told)}
-    strategy = "FULL_SHARD" if zero == 3 else "SHARD_GRAD_OP"
+    strategy = {3: "FULL_SHARD", 2: "SHARD_GRAD_OP"}.get(zero, "NO_SHARD")
     shard = told.take("hsdp_shard")
     if shard not in (None, told.per_node):
         told.refuse("hsdp_shard", f"{told.per_node}: a host")
@@ -112,6 +112,8 @@ def _mesh(told: Told) -> dict[str, object]:
         told.refuse("sp", "false")
     if tp == cp == 1 and shard is None:
         return {}
+    if shard is not None and shard % cp:
+        told.refuse("hsdp_shard", f"a multiple of cp {cp}")
     ranks = told.cluster.gpus // (tp * cp)
     shards = ranks if shard is None else shard // cp
     sizes = {"dp_replicate": ranks // shards, "dp_shard": shards, "tp": tp, "cp": cp}

@@ -5,8 +5,13 @@ Options are those of ``megatron/training/arguments.py`` (https://github.com/NVID
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tonnage.arch import LatentAttention
 from tonnage.formats.told import Told
-from tonnage.formats.write.megatron_model import Options, model_options
+from tonnage.formats.write.megatron_constants import Options, megatron_scaling
+from tonnage.formats.write.megatron_model import model_options
+from tonnage.plan.schedule import VEES
 
 _USUAL_STEPS = 100
 _RECIPES: dict[str, Options] = {
@@ -29,6 +34,9 @@ _MODULES = {
     "moe_act": "moe_act",
     "mla_up_proj": "mla_up_proj",
 }
+DELAYED = ("layernorm", "moe_act")
+"""Modules that Megatron-Core does not run again under FP8 with delayed scaling."""
+
 _SHARDING = ("no_shard", "optim", "optim_grads", "optim_grads_params")
 
 
@@ -38,7 +46,7 @@ def write(told: Told) -> str:
     attention = told.choose("attention", flash="auto", eager="unfused")
     kernels["attention-backend"] = attention
     sections = {
-        "MODEL_ARGS": model_options(told),
+        "MODEL_ARGS": model_options(told, megatron_scaling),
         "PARALLEL_ARGS": parallel_options(told),
         "TRAINING_ARGS": {**training_options(told, narrow=True), **kernels},
         "DATA_ARGS": data_options(),
@@ -106,10 +114,12 @@ def parallel_options(told: Told) -> Options:
 
 
 def _stages(told: Told) -> Options:
-    told.choose("schedule", **{"1f1b": None, "interleaved": None})
+    vees = {"dualpipev": None} if told.kind == "mindspeed" else {}
+    told.choose("schedule", **{"1f1b": None, "interleaved": None}, **vees)
     found: Options = {}
     layout = told.take("pipeline_layout")
-    chunks = told.take("vpp")
+    chunks = told.take("vpp") if told.plan.schedule not in VEES else 1
+    told.take("vpp")
     if layout is not None:
         found["pipeline-model-parallel-layout"] = layout
     elif chunks > 1:
@@ -183,6 +193,8 @@ def training_options(told: Told, *, narrow: bool) -> Options:
         found["fp8-param-gather"] = None
     deferral = told.take("wgrad_deferral_limit")
     if deferral is not None:
+        if told.plan.pp == 1:
+            told.refuse("wgrad_deferral_limit", "with pp of 2 and more")
         found |= {"defer-embedding-wgrad-compute": None, "wgrad-deferral-limit": deferral}
     if told.take("cuda_graphs"):
         found["enable-cuda-graph"] = None
@@ -237,8 +249,21 @@ def _recompute(told: Told) -> Options:
     unknown = [name for name in modules if name not in _MODULES]
     if unknown:
         told.refuse("recompute_modules", ", ".join(_MODULES))
+    _check_modules(told, modules)
     named = " ".join(_MODULES[name] for name in modules)
     return {"recompute-granularity": "selective", "recompute-modules": named}
+
+
+def _check_modules(told: Told, modules: Sequence[str]) -> None:
+    """Refuse modules that the model has not: Megatron-Core does not start with them."""
+    mixers = [layer.mixer for layer in told.architecture.layers]
+    if "moe_act" in modules and not told.architecture.is_moe:
+        told.refuse("recompute_modules", "moe_act with experts alone")
+    if "mla_up_proj" in modules and not any(isinstance(m, LatentAttention) for m in mixers):
+        told.refuse("recompute_modules", "mla_up_proj with latent attention alone")
+    late = [name for name in modules if name in DELAYED]
+    if late and told.plan.precision == "fp8":
+        told.refuse("recompute_modules", f"no {', '.join(late)} under FP8 with delayed scaling")
 
 
 def _experts(told: Told) -> Options:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TypeAlias
+from collections.abc import Callable
 
 from tonnage.arch import MLP, Attention, LatentAttention, Layer, MoE
 from tonnage.formats.told import Told
-
-Options: TypeAlias = dict[str, str | int | float | None]
-"""Options without hyphens in front; None: one without a value."""
+from tonnage.formats.write.megatron_constants import (
+    Options,
+    norm_options,
+    rotary_base,
+    routing_options,
+)
 
 _ACTIVATIONS = {
     "gelu": None,
@@ -19,14 +22,19 @@ _ACTIVATIONS = {
 }
 
 
-def model_options(told: Told) -> Options:
-    """The options of the model, and warnings where the class cannot be told a fact of it."""
+def model_options(told: Told, scaling: Callable[[Told, Layer], Options]) -> Options:
+    """The options of the model, and warnings where the class cannot be told a fact of it.
+
+    Args:
+        told: the plan and the model.
+        scaling: how the tool says that rotary positions are stretched.
+    """
     facts = told.architecture
     layer = _usual(told)
     found: Options = {
         "num-layers": len(facts.layers),
         "hidden-size": facts.hidden,
-        "max-position-embeddings": facts.max_positions or told.plan.seq or 1,
+        "max-position-embeddings": _positions(told),
         # A null tokenizer adds one token, which ends a document, to those it is told of.
         "tokenizer-type": "NullTokenizer",
         "vocab-size": facts.vocab - 1,
@@ -35,10 +43,20 @@ def model_options(told: Told) -> Options:
     if not facts.tied_embeddings:
         found["untie-embeddings-and-output-weights"] = None
     found |= _norms(told, layer)
+    found |= norm_options(told)
     found |= _mixer(told, layer)
+    found |= rotary_base(told, layer) | scaling(told, layer)
     found |= _feed_forward(told, layer)
     _warn_of_the_rest(told)
     return found
+
+
+def _positions(told: Told) -> int:
+    """The context length; Megatron asks for one that is no shorter than the sequence."""
+    facts, seq = told.architecture, told.plan.seq or 1
+    if facts.learned_positions:
+        return facts.learned_positions
+    return max(facts.max_positions or seq, seq)
 
 
 def _usual(told: Told) -> Layer:
@@ -46,7 +64,10 @@ def _usual(told: Told) -> Layer:
     mixers = Counter(type(layer.mixer).__name__ for layer in told.architecture.layers)
     if len(mixers) > 1 or next(iter(mixers)) not in ("Attention", "LatentAttention"):
         named = ", ".join(sorted(mixers))
-        told.warn(f"megatron's GPT has attention alone: layers of {named} are written as attention")
+        told.warn(
+            f"megatron's GPT has attention alone: layers of {named} are written as attention",
+            *("mixer", "rope_base"),
+        )
     attending = [
         layer
         for layer in told.architecture.layers
@@ -61,11 +82,17 @@ def _norms(told: Told, layer: Layer) -> Options:
     if norm is not None and norm.kind == "rmsnorm":
         found["normalization"] = "RMSNorm"
         if norm.centred:
-            told.warn("megatron's RMSNorm multiplies by its weight, not by 1 + weight")
+            found["apply-layernorm-1p"] = None
     if layer.mixer_output_norm is not None or layer.mlp_output_norm is not None:
-        told.warn("megatron's GPT has no norm after attention or MLP: they are left out")
+        told.warn(
+            "megatron's GPT has no norm after attention or MLP: they are left out",
+            *("mixer_output_norm", "mlp_output_norm"),
+        )
     if layer.parallel:
-        told.warn("megatron's GPT has no parallel attention and MLP: they are written in turn")
+        told.warn(
+            "megatron's GPT has no parallel attention and MLP: they are written in turn",
+            *("parallel", "mlp_norm"),
+        )
     return found
 
 
@@ -113,7 +140,10 @@ def _biases(told: Told, layer: Layer, mixer: Attention) -> Options:
     if bias and mixer.output_bias:
         return {}
     if bias or mixer.output_bias:
-        told.warn("megatron has biases on attention and MLP together: none is written")
+        told.warn(
+            "megatron has biases on attention and MLP together: none is written",
+            *("bias", "output_bias"),
+        )
     found: Options = {"disable-bias-linear": None}
     if mixer.qkv_bias:
         found["add-qkv-bias"] = None
@@ -131,6 +161,8 @@ def _latent(mixer: LatentAttention) -> Options:
         "qk-layernorm": None,
         "disable-bias-linear": None,
         "attention-dropout": mixer.dropout,
+        # Without it there would be learnt positions beside the rotary ones.
+        "position-embedding-type": "rope",
     }
     if mixer.query_rank is not None:
         found["q-lora-rank"] = mixer.query_rank
@@ -143,17 +175,21 @@ def _feed_forward(told: Told, layer: Layer) -> Options:
     routed = layer.mlp if isinstance(layer.mlp, MoE) else None
     inner = routed.expert if routed is not None else dense
     if inner is None:
-        told.warn("megatron's GPT has an MLP in every layer: one of 4 h is written")
+        told.warn("megatron's GPT has an MLP in every layer: one of 4 h is written", "mlp")
         return {}
     found: Options = {"ffn-hidden-size": (dense or inner).intermediate}
     switch = _ACTIVATIONS.get(inner.activation)
     if inner.gated and inner.activation not in ("silu", "quick_gelu"):
-        told.warn(f"megatron gates with SiLU: {inner.activation} is written as swiglu")
+        told.warn(
+            f"megatron gates with SiLU: {inner.activation} is written as swiglu", "activation"
+        )
         switch = "swiglu"
     if switch is not None and (inner.gated or switch == "squared-relu"):
         found[switch] = None
     elif inner.activation not in ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu2"):
-        told.warn(f"megatron has no {inner.activation} without a gate: GELU is written")
+        told.warn(
+            f"megatron has no {inner.activation} without a gate: GELU is written", "activation"
+        )
     return found if routed is None else {**found, **_experts(told, routed)}
 
 
@@ -174,14 +210,14 @@ def _experts(told: Told, routed: MoE) -> Options:
     if routed.shared_gate:
         found["moe-shared-expert-gate"] = None
     if routed.latent is not None or routed.expert_scale:
-        told.warn("megatron's experts read the hidden state as it is")
-    return found
+        told.warn("megatron's experts read the hidden state as it is", "latent", "expert_scale")
+    return found | routing_options(told, routed)
 
 
 def _warn_of_the_rest(told: Told) -> None:
     facts = told.architecture
     if facts.vision is not None:
-        told.warn("megatron's GPT has no image encoder: the text model alone is written")
+        told.warn("megatron's GPT has no image encoder: the text model alone is written", "vision")
     for name, what in (
         ("embedding_norm", "a norm after the embedding"),
         ("embedding_width", "an embedding of another width"),
@@ -190,4 +226,4 @@ def _warn_of_the_rest(told: Told) -> None:
         ("per_layer_vocab", "a second embedding for the layers"),
     ):
         if getattr(facts, name):
-            told.warn(f"megatron's GPT lacks {what}: it is left out")
+            told.warn(f"megatron's GPT lacks {what}: it is left out", name)

@@ -126,7 +126,7 @@ def _config(told: Told) -> dict[str, Any]:
     facts, layer = told.architecture, told.architecture.layers[-1]
     mixer, block = layer.mixer, layer.mlp
     if not isinstance(mixer, Attention) or block is None:
-        told.warn("nanotron has attention and an MLP in every layer: such a model is written")
+        told.warn("nanotron has attention and an MLP in every layer: such a model is written", "*")
         mixer = Attention(heads=max(facts.hidden // 128, 1), kv_heads=1, head_dim=128)
     expert = block.expert if isinstance(block, MoE) else block
     _warn(told, layer, mixer, expert)
@@ -140,6 +140,7 @@ def _config(told: Told) -> dict[str, Any]:
         "max_position_embeddings": facts.max_positions or told.plan.seq,
         "tie_word_embeddings": facts.tied_embeddings,
         "vocab_size": facts.vocab,
+        **_constants(told),
     }
     if not (mixer.qkv_bias or isinstance(block, MoE) or mixer.window):
         return {"is_llama_config": True, **config}
@@ -160,16 +161,45 @@ def _config(told: Told) -> dict[str, Any]:
     return config
 
 
+def _constants(told: Told) -> dict[str, Any]:
+    """Rotary base and epsilon; positions turn by halves of a head, as in config.json's class."""
+    constants = told.architecture.constants
+    found: dict[str, Any] = {"rope_interleaved": False}
+    if constants.rope_base is None:
+        told.warn(f"the rotary base of {told.architecture.name} is not known: 10000 is left")
+    else:
+        found["rope_theta"] = constants.rope_base
+    if constants.norm_eps is not None:
+        found["rms_norm_eps"] = constants.norm_eps
+    if constants.rope_scaling is not None:
+        told.warn(
+            f"nanotron does not stretch rotary positions ({constants.rope_scaling.kind}): "
+            "they are written as they are",
+            "rope_scaling",
+        )
+    return found
+
+
 def _warn(told: Told, layer: Layer, mixer: Attention, expert: MLP | None) -> None:
     facts = told.architecture
     if mixer.head_dim * mixer.heads != facts.hidden:
-        told.warn("nanotron's heads share the hidden size evenly: a wider head is lost")
+        told.warn("nanotron's heads share the hidden size evenly: a wider head is lost", "head_dim")
     if expert is None or not expert.gated or expert.activation not in ("silu", "swish"):
-        told.warn("nanotron's Llama has SwiGLU: another MLP is lost")
+        told.warn(
+            "nanotron's Llama has SwiGLU: another MLP is lost", "mlp", "gated", "activation", "bias"
+        )
     norm = layer.mixer_norm
     if norm is None or norm.kind != "rmsnorm" or facts.learned_positions or not mixer.rope:
-        told.warn("nanotron's Llama has RMSNorm and rotary positions: others are lost")
+        told.warn(
+            "nanotron's Llama has RMSNorm and rotary positions: others are lost",
+            *("mixer_norm", "mlp_norm", "final_norm", "learned_positions", "rope"),
+        )
     if mixer.qk_norm is not None or layer.mixer_output_norm is not None or layer.parallel:
-        told.warn("nanotron's Llama has neither further norms nor parallel parts: they are lost")
+        told.warn(
+            "nanotron's Llama has neither further norms nor parallel parts: they are lost",
+            *("qk_norm", "mixer_output_norm", "mlp_output_norm", "parallel"),
+        )
     if len(facts.kinds()) > 1:
-        told.warn("nanotron's layers are all alike: the last one's shape is written for each")
+        told.warn(
+            "nanotron's layers are all alike: the last one's shape is written for each", "layers"
+        )

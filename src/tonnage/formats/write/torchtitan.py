@@ -8,11 +8,24 @@ from typing import TypeAlias
 from tonnage.arch import Architecture
 from tonnage.formats.told import Told
 from tonnage.formats.torchtitan_models import PUBLISHED, find
-from tonnage.plan.layout_text import balanced
+from tonnage.plan.layout import chunk_sizes
+from tonnage.plan.layout_text import balanced_sizes
+from tonnage.runtime import runtime
 
-Section: TypeAlias = dict[str, str | int | float | bool | list[str]]
+Section: TypeAlias = dict[str, str | int | float | bool | list[str] | list[list[str]]]
 
-_SCHEDULES = {"1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved1F1B"}
+SCHEDULES = {
+    "1f1b": "1F1B",
+    "gpipe": "GPipe",
+    "interleaved": "Interleaved1F1B",
+    "zbv": "ZBVZeroBubble",
+    "dualpipev": "DualPipeV",
+}
+"""PyTorch's names. Its InterleavedZeroBubble is no schedule of a plan, and it has no ZB-H1."""
+
+EXCHANGES = {"allgather": "allgather", "p2p": "alltoall"}
+"""``context_parallel_rotate_method``."""
+
 _USUAL_STEPS = 100
 
 
@@ -49,7 +62,8 @@ def _model(told: Told) -> Section:
                 return {"name": name, "flavor": flavor}
     told.warn(
         f"torchtitan has no {told.architecture.name}: llama3 8B stands in its place, "
-        "to be replaced by a flavor of your own"
+        "to be replaced by a flavor of your own",
+        "*",
     )
     return {"name": "llama3", "flavor": "8B"}
 
@@ -86,8 +100,8 @@ def _parallelism(told: Told) -> Section:
     if shard % cp:
         told.refuse("hsdp_shard", f"a multiple of cp {cp}")
     plain = plan.runtime == "ddp"
-    if not plain and shard == cp < replicas:
-        told.refuse("hsdp_shard", f"{2 * cp} and more: of one replica torchtitan shards nothing")
+    if not plain and shard == 1 < replicas:
+        told.refuse("hsdp_shard", "2 and more: over one rank torchtitan shards nothing")
     section: Section = {
         "data_parallel_replicate_degree": (plan.dp or 1) if plain else replicas // shard,
         "data_parallel_shard_degree": 1 if plain else shard // cp,
@@ -95,11 +109,9 @@ def _parallelism(told: Told) -> Section:
         "context_parallel_degree": cp,
         "pipeline_parallel_degree": pp,
     }
-    rotation = told.take("cp_comm")
+    told.take("cp_comm")
     if cp > 1:
-        rotation = told.choose("cp_comm", none=None, allgather=None, p2p="alltoall")
-    if cp > 1 and rotation:
-        section["context_parallel_rotate_method"] = rotation
+        section["context_parallel_rotate_method"] = told.choose("cp_comm", **EXCHANGES)
     stage = told.take("zero")
     if stage:
         section["fsdp_reshard_after_forward"] = "always" if stage == 3 else "never"
@@ -110,36 +122,62 @@ def _parallelism(told: Told) -> Section:
 
 
 def _stages(told: Told, pp: int, chunks: int) -> Section:
-    """Torchtitan balances stages itself, and gives the ends a layer less."""
+    """The schedule, and what each chunk holds where torchtitan would cut elsewhere."""
+    plan = told.plan
     schedule = told.take("schedule")
-    layout = told.take("pipeline_layout")
+    for field in _SPLIT:
+        told.take(field)
     if pp == 1:
         return {}
-    layers = len(told.architecture.layers)
-    usual = balanced(layers, pp * chunks)
-    if layout not in (None, usual):
-        told.refuse("pipeline_layout", usual)
-    if layout is None:
-        told.warn(f"torchtitan splits the layers as {usual}")
-    if schedule not in _SCHEDULES:
-        told.refuse("schedule", ", ".join(_SCHEDULES))
+    if schedule not in SCHEDULES:
+        told.refuse("schedule", ", ".join(SCHEDULES))
     section: Section = {
-        "pipeline_parallel_schedule": _SCHEDULES[schedule],
-        "pipeline_parallel_microbatch_size": told.plan.mbs,
+        "pipeline_parallel_schedule": SCHEDULES[schedule],
+        "pipeline_parallel_microbatch_size": plan.mbs,
     }
-    if chunks > 2:  # two is what an interleaved schedule gets unless it is told
-        section["pipeline_parallel_layers_per_stage"] = _layers_of_a_stage(
-            told, layers, pp * chunks
-        )
-    return section
+    rounds = chunk_sizes(told.architecture, plan, runtime(plan.runtime).pipeline_split)
+    return section | _split(len(told.architecture.layers), [n for each in rounds for n in each],
+                            chunks)  # fmt: skip
 
 
-def _layers_of_a_stage(told: Told, layers: int, stages: int) -> int:
-    """The number that torchtitan divides the layers by, the ends counted as one each."""
-    each = -(-(layers + 2) // stages)
-    if -(-(layers + 2) // each) != stages:
-        told.refuse("vpp", "1 or 2: no number of layers a stage makes so many stages")
-    return each
+_SPLIT = (
+    *("pipeline_layout", "first_stage_layers", "last_stage_layers"),
+    *("account_for_embedding", "account_for_loss"),
+)
+
+
+def _split(layers: int, sizes: list[int], chunks: int) -> Section:
+    """Options that make torchtitan cut the layers into chunks of these sizes.
+
+    By itself it makes one chunk a stage, or two under a schedule of several, that differ by a
+    layer at most, the embedding and the head counted as one each.
+    """
+    each = _layers_of_a_stage(layers, len(sizes), 2)
+    if sizes == balanced_sizes(layers, len(sizes)) and (chunks <= 2 or each):
+        return {"pipeline_parallel_layers_per_stage": each} if chunks > 2 else {}
+    plain: Section = {
+        "pipeline_parallel_first_stage_less_layers": 0,
+        "pipeline_parallel_last_stage_less_layers": 0,
+    }
+    if chunks <= 2 and sizes == balanced_sizes(layers, len(sizes), ends=0):
+        return plain
+    return {"module_fqns_per_model_part": _modules(sizes)}
+
+
+def _modules(sizes: list[int]) -> list[list[str]]:
+    """The names of what each chunk holds, in the order that they run."""
+    starts = [sum(sizes[:index]) for index in range(len(sizes))]
+    parts = [
+        [f"layers.{index}" for index in range(start, start + size)]
+        for start, size in zip(starts, sizes, strict=True)
+    ]
+    return [["tok_embeddings", *parts[0]], *parts[1:-1], [*parts[-1], "norm", "output"]]
+
+
+def _layers_of_a_stage(layers: int, stages: int, ends: int) -> int:
+    """The number that torchtitan divides the layers by to make so many stages; 0: none does."""
+    each = -(-(layers + ends) // stages)
+    return each if -(-(layers + ends) // each) == stages else 0
 
 
 def _recompute(told: Told) -> Section:
