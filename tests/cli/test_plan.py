@@ -61,7 +61,7 @@ def test_the_answer_says_why() -> None:
 
 
 def test_nothing_fits_is_exit_code_3_with_the_nearest() -> None:
-    result = run("plan", *SMALL, "--memory-limit", "2GiB", "--offload", "never")
+    result = run("plan", *SMALL, "--memory-limit", "2GiB", "--no-offload")
     assert result.code == 3
     assert "no plan meets the limits" in result.out
     assert "GiB too much" in result.out

@@ -56,7 +56,7 @@ SPACES: tuple[tuple[str, dict[str, tuple[Any, ...]]], ...] = (
 def every_plan(space: int) -> tuple[Question, np.ndarray, np.ndarray]:
     """One of the spaces: seconds and device bytes of all its plans, without bounds."""
     runtime, choices = SPACES[space]
-    asked = question(runtime=runtime, choices=choices, offload="offered")
+    asked = question(runtime=runtime, choices=choices, offload=True)
     seconds, device = [], []
     for candidates in every_candidate(asked):
         choice, rows = candidates.choice, candidates.rows
@@ -93,30 +93,21 @@ def test_the_best_plan_is_that_of_all_plans_weighed(space: int, share: float) ->
 
 
 def test_host_memory_is_used_where_nothing_fits_without() -> None:
-    needed = find_plans(LLAMA_70B)
-    assert needed.plans
-    assert all(each.plan.offload_optimizer == 1.0 for each in needed.plans)
-    best = needed.plans[0]
+    found = find_plans(LLAMA_70B)
+    assert found.plans
+    assert all(each.plan.offload_optimizer == 1.0 for each in found.plans)
+    best = found.plans[0]
     assert best.estimate.fits
     again = estimate(LLAMA_70B.architecture, best.plan, LLAMA_70B.clusters[0])
     assert again.step == best.estimate.step
     assert again.memory == best.estimate.memory
-    offered = find_plans(dataclasses.replace(LLAMA_70B, offload="offered"))
-    assert offered.plans == needed.plans
 
 
-def test_it_is_left_alone_where_it_is_never_to_be_used() -> None:
-    never = find_plans(dataclasses.replace(LLAMA_70B, offload="never"))
-    assert not never.plans
-    assert never.nearest is not None
-    assert not never.nearest.plan.held_on_host
-
-
-def test_it_is_not_used_where_a_plan_fits_without() -> None:
-    asked = question(choices=SMALL)
-    found = find_plans(asked)
-    plans = [each.plan for each in found.plans] + [point.plan for point in found.frontier]
-    assert not any(plan.held_on_host for plan in plans)
+def test_it_is_left_alone_where_it_is_not_to_be_used() -> None:
+    without = find_plans(dataclasses.replace(LLAMA_70B, offload=False))
+    assert not without.plans
+    assert without.nearest is not None
+    assert not without.nearest.plan.held_on_host
 
 
 def test_the_nearest_plan_uses_all_that_there_is() -> None:
@@ -138,11 +129,11 @@ def test_more_choice_is_never_slower() -> None:
     limits = Limits(memory_limit=40 * 2**30)
     times = {
         offload: find_plans(dataclasses.replace(asked, limits=limits, offload=offload)).plans
-        for offload in ("never", "offered")
+        for offload in (False, True)
     }
-    assert times["offered"]
-    if times["never"]:
-        plain, free = (times[name][0].estimate.step.seconds for name in ("never", "offered"))
+    assert times[True]
+    if times[False]:
+        plain, free = (times[name][0].estimate.step.seconds for name in (False, True))
         assert free <= plain * (1 + 1e-12)
 
 

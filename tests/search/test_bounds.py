@@ -95,7 +95,7 @@ def test_no_plan_with_host_memory_is_below_its_floors(
         gpus=4,
         runtime=runtime,
         gbs=8,
-        offload="offered",
+        offload=True,
         choices={**choices, "cp_comm": (exchange,), "offload_activations": (False, True)},
     )
     where, seen = asked.clusters[0], set()

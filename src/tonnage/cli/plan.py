@@ -31,7 +31,6 @@ _NO_SOURCE = SourceFlags()
 _NO_CLUSTER = ClusterFlags()
 _NO_LIMITS = LimitFlags()
 _OBJECTIVES = ("time", "cost", "gpus", "headroom")
-_OFFERINGS = ("needed", "offered", "never")
 
 
 @with_plan_flags
@@ -54,13 +53,9 @@ def plan(
         str | None, Parameter(group=_WANTED, metavar="N", help="Hosts that a cluster may have.")
     ] = None,
     offload: Annotated[
-        str,
-        Parameter(
-            group=_WANTED,
-            metavar="WHEN",
-            help="Host memory: offered to every plan, only where needed to fit, or never.",
-        ),
-    ] = "needed",
+        bool,
+        Parameter(group=_WANTED, help="Whether plans may use host memory as the runtime can."),
+    ] = True,
     top: Annotated[
         str, Parameter(group=_WANTED, metavar="N", help="How many plans to answer with.")
     ] = "5",
@@ -110,7 +105,7 @@ def plan(
         deadline=_seconds(deadline),
         budget=None if budget is None else parse_money(budget, field="budget"),
         max_nodes=None if max_nodes is None else whole("max_nodes", max_nodes),
-        offload=_word("offload", offload, _OFFERINGS),  # type: ignore[arg-type]
+        offload=offload,
         top=whole("top", top),
     )
     free = question

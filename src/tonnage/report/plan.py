@@ -113,8 +113,9 @@ def _print_best(screen: Console, question: Question, answer: SearchAnswer) -> No
         f"{_many(answer.feasible)} within the limits; bounds exclude the others"
     )
     print_block(screen, Text(counts, "dim"), indent=0)
-    if question.offload == "needed" and best.plan.held_on_host:
-        print_block(screen, Text("nothing fits without the host's memory", "bold yellow"), indent=0)
+    if best.plan.held_on_host:
+        least = "it uses the host's memory, whose time is the least tested; --no-offload does not"
+        print_block(screen, Text(least, "yellow"), indent=0)
     if not answer.complete:
         print_block(screen, Text("interrupted: the best so far", "bold yellow"), indent=0)
     screen.print()

@@ -12,7 +12,6 @@ import numpy as np
 from tonnage.errors import InputError
 from tonnage.estimation import Estimate, estimate
 from tonnage.plan import Plan
-from tonnage.runtime import runtime
 from tonnage.search.answer import Mark, Neighbour, Point, Proposal, SearchAnswer
 from tonnage.search.binding import bindings
 from tonnage.search.clusters import Clusters
@@ -65,26 +64,7 @@ def find_plans(question: Question, note: Note = lambda _: None) -> SearchAnswer:
     except KeyboardInterrupt:
         complete = False
     _refuse_empty(question, hunts, complete=complete)
-    answer = _answer(question, ranking, hunts, complete=complete, replayed=replayed, begun=begun)
-    return _with_host_memory(question, answer, note) or answer
-
-
-def _with_host_memory(question: Question, answer: SearchAnswer, note: Note) -> SearchAnswer | None:
-    """Where nothing meets the limits, the plans that do so with the host's memory, if any do."""
-    if answer.plans or not answer.complete or not could_help(question):
-        return None
-    found = find_plans(dataclasses.replace(question, offload="offered"), note)
-    if not found.plans:
-        return None
-    return dataclasses.replace(found, seconds=answer.seconds + found.seconds)
-
-
-def could_help(question: Question) -> bool:
-    """Whether something can be held in host memory that has not been offered."""
-    offloads = set(runtime(question.base.runtime).offloads)
-    return (
-        question.offload == "needed" and question.fitting and not offloads <= set(question.choices)
-    )
+    return _answer(question, ranking, hunts, complete=complete, replayed=replayed, begun=begun)
 
 
 def _noted(note: Note, place: int, clusters: int, share: float) -> None:
@@ -190,9 +170,7 @@ def _nearest(question: Question) -> Proposal | None:
         tries = [dataclasses.replace(free, objective="time", clusters=large)]
     else:
         tries = [dataclasses.replace(free, objective="gpus")] if question.budget else []
-    offload = "offered" if question.offload == "needed" else question.offload
-    loose = dataclasses.replace(free, objective="headroom", fitting=False)
-    tries.append(dataclasses.replace(loose, offload=offload))
+    tries.append(dataclasses.replace(free, objective="headroom", fitting=False))
     for each in tries:
         try:
             found = find_plans(each)

@@ -161,7 +161,7 @@ def _softer(space: Space, plan: Plan) -> Iterator[tuple[str, str, str, list[Fiel
     for exchange in space.runtime.exchanges if plan.cp > 1 else ():
         if exchange != plan.cp_comm:
             yield "cp_comm", str(plan.cp_comm), exchange, [{"cp_comm": exchange}]
-    for field in space.runtime.offloads if space.question.offload != "never" else ():
+    for field in space.runtime.offloads if space.question.offload else ():
         now = getattr(plan, field)
         other = type(now)(not now)
         name = field.removeprefix("offload_")

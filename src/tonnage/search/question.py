@@ -19,7 +19,6 @@ from tonnage.runtime import Offload, runtime
 
 Objective: TypeAlias = Literal["time", "cost", "gpus", "headroom"]
 
-Offering: TypeAlias = Literal["needed", "offered", "never"]
 
 KNOBS: Final = (
     *("tp", "sp", "pp", "vpp", "cp", "ep", "etp", "dp"),
@@ -78,8 +77,7 @@ class Question:
         budget: money that the whole run may cost.
         max_nodes: hosts that a cluster may have.
         fitting: whether plans must fit into memory.
-        offload: whether what the runtime can hold in host memory is ``offered`` to every plan,
-            only where it is ``needed`` since nothing fits without, or ``never``. A field that
+        offload: whether plans may hold in host memory what the runtime can. A field that
             ``choices`` names is kept to its values all the same.
         top: how many plans to answer with.
         span: how far the frontier goes, as a multiple of the best step time.
@@ -97,7 +95,7 @@ class Question:
     budget: float | None = None
     max_nodes: int | None = None
     fitting: bool = True
-    offload: Offering = "needed"
+    offload: bool = True
     top: int = DEFAULT_TOP
     span: float = FRONTIER_SPAN
 
@@ -174,7 +172,7 @@ class Question:
     def kept_away(self, field: Offload) -> tuple[Any, ...]:
         """Values of a field that says what lies in host memory: not there, and then there."""
         nothing = getattr(_BLANK, field)
-        offered = self.offload == "offered" and field in runtime(self.base.runtime).offloads
+        offered = self.offload and field in runtime(self.base.runtime).offloads
         usual = (nothing, type(nothing)(1)) if offered else (nothing,)
         return tuple(self.choices.get(field, usual))
 
