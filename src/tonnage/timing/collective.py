@@ -108,7 +108,7 @@ def _across(collective: Collective, axis: Axis, cluster: Cluster) -> Number:
     if collective.kind == "all_reduce":
         hops = minimum(_steps(collective, axis.size), 2 * (near - 1) + 2 * log2(axis.size / near))
     else:
-        hops = minimum(_steps(collective, axis.size), 4 * log2(axis.size) + 8)
+        hops = _steps(collective, axis.size)
     return rates.start + network_hop(cluster) * hops + wire_bytes(collective, axis.size) / bandwidth
 
 

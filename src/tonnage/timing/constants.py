@@ -138,6 +138,9 @@ function around it. Playbook sweep: a layer takes at least 4.3 ms, ten collectiv
 HOST_REDUCE: Final = 35e-6
 """The same of an all-reduce in place, which asks for neither."""
 
+HOST_SLICE: Final = 7e-6
+"""Seconds TODO."""
+
 COMPILED_HOST: Final = 0.5
 """Host time of a compiled layer over that of an eager one."""
 
@@ -232,7 +235,7 @@ NETWORK_SHARE: Final = 0.9
 NETWORK_HOP: Final = 8e-6
 """Seconds of one step of a ring or tree across nodes. Assumed: NCCL's own model has 4 to 14."""
 
-FABRIC_HOPS: Final[dict[str, float]] = {"EFA": 40e-6}
+FABRIC_HOPS: Final[dict[str, float]] = {"EFA": 45e-6}
 """The same of networks whose steps take longer, by the start of the link's name. Playbook
 sweep: tensor-parallel groups of 16 and 32 over nodes with EFA."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
-from tonnage.algebra import Number, ceil_div, largest, maximum, minimum, total
+from tonnage.algebra import Number, ceil_div, largest, maximum, minimum, total, where
 from tonnage.cluster import Cluster
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger
@@ -12,6 +13,7 @@ from tonnage.ledger.optimizer import step_traffic
 from tonnage.ledger.piece import sum_of, trained_numel, weight_sums
 from tonnage.plan import Setting
 from tonnage.timing import constants
+from tonnage.timing.buckets import buckets, weights_reduced
 from tonnage.timing.collective import collective_seconds
 from tonnage.timing.kernel import Rates
 from tonnage.timing.passes import verification_seconds
@@ -51,24 +53,24 @@ def exposed_data_parallel(
 def _seconds(
     setting: Setting, ledger: StageLedger, items: Iterable[Traffic], cluster: Cluster
 ) -> Number:
-    """All of them, in pieces: a bucket for each layer."""
+    """All of them, in pieces: a bucket, or a layer's."""
     layers = max(len(ledger.stage.layers), 1)
-    bucket = setting.runtime.reduce_bytes
+    bucketed = setting.runtime.reduce_bytes > 0 and setting.zero == 0
     seconds: Number = 0.0
     for item in items:
-        pieces = ceil_div(item.collective.bytes, bucket) if bucket and setting.zero == 0 else layers
-        pieces = maximum(pieces, 1)
-        size = item.collective.bytes / pieces
-        piece = type(item.collective)(
-            kind=item.collective.kind,
-            axis=item.collective.axis,
-            bytes=size,
-            phase=item.collective.phase,
-        )
+        calls = buckets(setting, ledger, item.axis.name) if bucketed else 1
+        whole = setting.zero == 1 and setting.runtime.sharded_reduce == "all-reduce"
+        pieces = calls if bucketed else 1 if whole else layers
+        if bucketed and setting.runtime.name == "nanotron":
+            pieces = weights_reduced(setting, ledger, item.axis.name)
+        piece = dataclasses.replace(item.collective, bytes=item.collective.bytes / pieces)
         once = collective_seconds(piece, item.axis, cluster)
-        seconds = (
-            seconds + item.count * pieces * once + verification_seconds(setting, item, cluster)
-        )
+        if item.collective.kind == "all_gather" and setting.runtime.name == "nanotron":
+            slices = weights_reduced(setting, ledger, item.axis.name) * item.axis.size
+            seconds = seconds + where(item.axis.size > 1, slices * constants.HOST_SLICE, 0.0)
+        each = dataclasses.replace(item, count=item.count * calls)
+        checked = verification_seconds(setting, each, cluster)
+        seconds = seconds + item.count * pieces * once + checked
     return seconds
 
 
