@@ -7,7 +7,7 @@ from tonnage.dtype import dtype
 from tonnage.ledger import Operations, StageLedger
 from tonnage.ledger.data_parallel import AXES
 from tonnage.ledger.joined import parameter
-from tonnage.ledger.operation import weights_of
+from tonnage.ledger.operation import Weight, weights_of
 from tonnage.ledger.piece import by_piece
 from tonnage.plan import Setting
 
@@ -20,9 +20,19 @@ def buckets(setting: Setting, ledger: StageLedger, axis: str) -> Number:
         ledger: the stage.
         axis: whose replicas reduce them.
     """
-    group = "expert" if axis == AXES["expert"] else "dense"
+    group = _group(axis)
     filled = (count * _filled(setting, piece, group) for piece, count in ledger.pieces())
     return maximum(total(filled), 1.0)
+
+
+def parameters(setting: Setting, ledger: StageLedger, axis: str) -> Number:
+    """Parameters of a stage that train and that an axis' ranks hold alike."""
+    group = _group(axis)
+    return total(count * _parameters(setting, piece, group) for piece, count in ledger.pieces())
+
+
+def _group(axis: str) -> str:
+    return "expert" if axis == AXES["expert"] else "dense"
 
 
 @by_piece()
@@ -30,33 +40,22 @@ def _filled(setting: Setting, operations: Operations, group: str) -> Number:
     """Buckets that the gradients of a piece fill.
 
     DistributedDataParallel closes a bucket with the parameter that fills it and cuts none
-    (`compute_bucket_assignment_by_size`): one that is larger has a bucket of its own. Autograd
+    (``compute_bucket_assignment_by_size``): one that is larger has a bucket of its own. Autograd
     makes a gradient in the format of its weight.
     """
     sizes: dict[str, Number] = {}
-    for weight in weights_of(operations):
-        if weight.trains and weight.group == group:
-            name = parameter(setting, weight)
-            size = dtype(setting.precision.weights).storage(weight.numel)
-            sizes[name] = sizes.get(name, 0) + size
+    for weight in _trained(operations, group):
+        name = parameter(setting, weight)
+        size = dtype(setting.precision.weights).storage(weight.numel)
+        sizes[name] = sizes.get(name, 0) + size
     return total(minimum(size / setting.runtime.reduce_bytes, 1.0) for size in sizes.values())
 
 
-def weights_reduced(setting: Setting, ledger: StageLedger, axis: str) -> Number:
-    """Weights of a stage that a group of replicas reduces."""
-    group = "expert" if axis == AXES["expert"] else "dense"
-    return maximum(
-        total(count * _parameters(setting, piece, group) for piece, count in ledger.pieces()), 1
-    )
-
-
 @by_piece()
-def _parameters(setting: Setting, operations: Operations, group: str) -> Number:
+def _parameters(setting: Setting, operations: Operations, group: str) -> int:
     """Parameters of a piece that train."""
-    return len(
-        {
-            parameter(setting, weight)
-            for weight in weights_of(operations)
-            if weight.trains and weight.group == group
-        }
-    )
+    return len({parameter(setting, weight) for weight in _trained(operations, group)})
+
+
+def _trained(operations: Operations, group: str) -> list[Weight]:
+    return [each for each in weights_of(operations) if each.trains and each.group == group]

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tonnage.algebra import Number, maximum, minimum, total, where
+from tonnage.algebra import Number, maximum, total, where
 from tonnage.cluster import Cluster
 from tonnage.ledger import Operations
 from tonnage.ledger.operation import Phase
 from tonnage.ledger.piece import by_piece
-from tonnage.mesh import ranks_inside
 from tonnage.plan import Setting
 from tonnage.plan.schedule import OVERLAPPED
 from tonnage.timing import constants
+from tonnage.timing.beside import hidden_seconds
 from tonnage.timing.kernel import Rates, backward_seconds, cast_seconds, forward_seconds
 from tonnage.timing.traffic import Traffic, mesh_axes
+from tonnage.timing.verification import verification_seconds
 
 AXIS_PARTS = {
     "tp": "tensor_parallel",
@@ -72,10 +73,8 @@ def one_pass(
         for collective in operation.collectives
         if collective.phase == phase
     ]
-    exposed = exposed_seconds(setting, traffic, cluster, under=attention)
-    if phase == "backward" and setting.runtime.name in ASYNC:
-        hid = beside_products(setting, operations, rate, cluster)
-        exposed["tensor_parallel"] = exposed["tensor_parallel"] - hid
+    hidden = hidden_seconds(setting, operations, phase, rate, cluster)
+    exposed = exposed_seconds(setting, traffic, cluster, under=attention, hidden=hidden)
     host = host_seconds(setting, traffic, cluster) if layer else 0.0
     return Pass(
         compute=compute,
@@ -85,7 +84,11 @@ def one_pass(
 
 
 def exposed_seconds(
-    setting: Setting, traffic: Iterable[Traffic], cluster: Cluster, under: Number = 0.0
+    setting: Setting,
+    traffic: Iterable[Traffic],
+    cluster: Cluster,
+    under: Number = 0.0,
+    hidden: Number = 0.0,
 ) -> dict[str, Number]:
     """Communication that nothing hides, by part.
 
@@ -94,6 +97,7 @@ def exposed_seconds(
         traffic: the collectives.
         cluster: the links.
         under: seconds of attention, under which a context-parallel ring runs.
+        hidden: seconds of tensor-parallel collectives that run beside a product.
     """
     habits = setting.runtime
     tensor = constants.TENSOR_HIDDEN if setting.plan.tp_comm_overlap else habits.tp_overlap
@@ -105,6 +109,7 @@ def exposed_seconds(
         "pp": 1.0 - constants.SENDS_HIDDEN if beside else 1.0,
     }
     exposed: dict[str, Number] = dict.fromkeys(AXIS_PARTS.values(), 0.0)
+    exposed["tensor_parallel"] = -shares["tp"] * hidden
     rings: Number = 0.0
     for item in traffic:
         seconds = item.seconds(cluster) * shares.get(item.axis.name, 1.0)
@@ -116,16 +121,6 @@ def exposed_seconds(
     shown = maximum(rings - under, 0.0) if habits.ring_overlap else rings
     exposed["context_parallel"] = exposed["context_parallel"] + shown
     return exposed
-
-
-def verification_seconds(setting: Setting, item: Traffic, cluster: Cluster) -> Number:
-    """What checking a collective over the hosts takes, where the runtime does it."""
-    if not setting.runtime.verified_collectives:
-        return 0.0
-    near = ranks_inside(item.axis, cluster.gpus_per_node)
-    far = item.axis.size - near
-    once = constants.VERIFY_NEAR * near + constants.VERIFY_FAR * far
-    return where(item.axis.size > 1, item.count * once, 0.0)
 
 
 def host_seconds(setting: Setting, traffic: Iterable[Traffic], cluster: Cluster) -> Number:
@@ -140,29 +135,3 @@ def host_seconds(setting: Setting, traffic: Iterable[Traffic], cluster: Cluster)
         seconds = seconds + where(item.axis.size > 1, item.count * issue, 0.0)
         seconds = seconds + verification_seconds(setting, item, cluster)
     return seconds
-
-
-import os
-ASYNC = os.environ.get("ASYNC","nanotron").split(",")
-LEAK = float(os.environ.get("LEAK","0.1"))
-def beside_products(setting, operations, rate, cluster):
-    from tonnage.timing.kernel import weight_seconds
-    from tonnage.timing.collective import collective_seconds
-    found = mesh_axes(setting)
-    hidden = 0.0
-    for op in operations:
-        if op.kind != "communication" or not op.name.endswith(".gather"):
-            continue
-        if op.outputs:
-            name = op.outputs[0].name
-            readers = [o for o in operations if o.kind == "matmul" and o.inputs and o.inputs[0].name == name]
-        else:
-            readers = [o for o in operations if o.kind == "matmul" and o.inputs and o.name != op.name and op.name == o.inputs[0].name + ".gather"]
-        late = total(weight_seconds(setting, rate, o) for o in readers)
-        early = total(backward_seconds(setting, rate, o) for o in readers) - late
-        for c in op.collectives:
-            if c.phase != "backward": continue
-            t = collective_seconds(c, found[c.axis], cluster)
-            window = early if c.kind == "all_gather" else late
-            hidden = hidden + (1 - LEAK) * minimum(t, window)
-    return hidden

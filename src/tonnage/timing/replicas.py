@@ -11,14 +11,15 @@ from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger
 from tonnage.ledger.optimizer import step_traffic
 from tonnage.ledger.piece import sum_of, trained_numel, weight_sums
+from tonnage.mesh import Axis
 from tonnage.plan import Setting
 from tonnage.timing import constants
-from tonnage.timing.buckets import buckets, weights_reduced
+from tonnage.timing.buckets import buckets, parameters
 from tonnage.timing.collective import collective_seconds
 from tonnage.timing.kernel import Rates
-from tonnage.timing.passes import verification_seconds
 from tonnage.timing.stage import StageTime
 from tonnage.timing.traffic import Traffic
+from tonnage.timing.verification import verification_seconds
 
 
 def exposed_data_parallel(
@@ -53,25 +54,42 @@ def exposed_data_parallel(
 def _seconds(
     setting: Setting, ledger: StageLedger, items: Iterable[Traffic], cluster: Cluster
 ) -> Number:
-    """All of them, in pieces: a bucket, or a layer's."""
-    layers = max(len(ledger.stage.layers), 1)
-    bucketed = setting.runtime.reduce_bytes > 0 and setting.zero == 0
+    """All of them, one after the other."""
     seconds: Number = 0.0
     for item in items:
-        calls = buckets(setting, ledger, item.axis.name) if bucketed else 1
-        whole = setting.zero == 1 and setting.runtime.sharded_reduce == "all-reduce"
-        pieces = calls if bucketed else 1 if whole else layers
-        if bucketed and setting.runtime.name == "nanotron":
-            pieces = weights_reduced(setting, ledger, item.axis.name)
+        calls, pieces = _pieces(setting, ledger, item.axis.name)
         piece = dataclasses.replace(item.collective, bytes=item.collective.bytes / pieces)
         once = collective_seconds(piece, item.axis, cluster)
-        if item.collective.kind == "all_gather" and setting.runtime.name == "nanotron":
-            slices = weights_reduced(setting, ledger, item.axis.name) * item.axis.size
-            seconds = seconds + where(item.axis.size > 1, slices * constants.HOST_SLICE, 0.0)
-        each = dataclasses.replace(item, count=item.count * calls)
-        checked = verification_seconds(setting, each, cluster)
-        seconds = seconds + item.count * pieces * once + checked
+        called = dataclasses.replace(item, count=item.count * calls)
+        seconds = seconds + item.count * pieces * once
+        seconds = seconds + verification_seconds(setting, called, cluster)
+        if item.collective.kind == "all_gather" and setting.runtime.gathered_slices:
+            seconds = seconds + _sorted_seconds(setting, ledger, item.axis)
     return seconds
+
+
+def _pieces(setting: Setting, ledger: StageLedger, axis: str) -> tuple[Number, Number]:
+    """In how many calls an axis' replicas exchange their tensors, and in how many collectives.
+
+    Replicated gradients go in buckets where the stack has them. What is reduced whole once
+    backward is over is gathered whole, too. Else each layer has its own, which are not told from
+    one call (`Runtime.verified_collectives`).
+    """
+    habits = setting.runtime
+    if setting.zero == 0 and habits.reduce_bytes:
+        calls = buckets(setting, ledger, axis)
+        if habits.bucket_tensors == "one":
+            return calls, calls
+        return calls, maximum(parameters(setting, ledger, axis), 1)
+    if setting.zero == 1 and habits.sharded_reduce == "all-reduce":
+        return 1, 1
+    return 1, max(len(ledger.stage.layers), 1)
+
+
+def _sorted_seconds(setting: Setting, ledger: StageLedger, axis: Axis) -> Number:
+    """The host copies each rank's slice of each gathered parameter where it belongs."""
+    slices = axis.size * parameters(setting, ledger, axis.name)
+    return where(axis.size > 1, constants.HOST_SLICE * slices, 0.0)
 
 
 def optimizer_seconds(setting: Setting, ledger: StageLedger, rate: Rates) -> Number:
