@@ -18,15 +18,18 @@ def hidden_seconds(
 ) -> Number:
     """Seconds of collectives that products hide.
 
-    Backward, the products that read a gathered input gather it again while they make its
-    gradient, and sum that over the ranks while they make their weights' gradients. Both want the
-    same multiprocessors, so that a share of what is hidden shows all the same.
+    Backward, under sequence parallelism, the products that read a gathered input gather it again
+    while they make its gradient, and sum that over the ranks while they make their weights'
+    gradients. Both want the same multiprocessors, so that a share of what is hidden shows all the
+    same.
     """
-    if phase == "forward" or not setting.runtime.tp_async:
+    if phase == "forward" or not (setting.sp and setting.runtime.tp_async):
         return 0.0
     axes = mesh_axes(setting)
     hidden: Number = 0.0
-    for entry in (op for op in operations if op.kind == "communication"):
+    for entry in operations:
+        if not any(c.kind == "all_gather" and c.phase == "forward" for c in entry.collectives):
+            continue
         readers = _readers(entry, operations)
         late = total(weight_seconds(setting, rate, reader) for reader in readers)
         early = total(backward_seconds(setting, rate, reader) for reader in readers) - late
@@ -39,13 +42,8 @@ def hidden_seconds(
 
 
 def _readers(entry: Operation, operations: Operations) -> Operations:
-    """The products that read what a tensor-parallel region is entered with.
-
-    Without sequence parallelism that is the tensor itself, after which its entry is named.
-    """
-    names = {tensor.name for tensor in entry.outputs} or {entry.name.removesuffix(".gather")}
-    if not entry.name.endswith(".gather"):
-        return ()
+    """The products that read what entering a tensor-parallel region has gathered."""
+    names = {tensor.name for tensor in entry.outputs}
     return tuple(
         op for op in operations if op.kind == "matmul" and op.inputs and op.inputs[0].name in names
     )

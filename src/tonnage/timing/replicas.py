@@ -11,7 +11,6 @@ from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger
 from tonnage.ledger.optimizer import step_traffic
 from tonnage.ledger.piece import sum_of, trained_numel, weight_sums
-from tonnage.mesh import Axis
 from tonnage.plan import Setting
 from tonnage.timing import constants
 from tonnage.timing.buckets import buckets, parameters
@@ -57,14 +56,14 @@ def _seconds(
     """All of them, one after the other."""
     seconds: Number = 0.0
     for item in items:
-        calls, pieces = _pieces(setting, ledger, item.axis.name)
+        calls, pieces = _pieces(setting, ledger, item.collective.axis)
         piece = dataclasses.replace(item.collective, bytes=item.collective.bytes / pieces)
         once = collective_seconds(piece, item.axis, cluster)
         called = dataclasses.replace(item, count=item.count * calls)
         seconds = seconds + item.count * pieces * once
         seconds = seconds + verification_seconds(setting, called, cluster)
         if item.collective.kind == "all_gather" and setting.runtime.gathered_slices:
-            seconds = seconds + _sorted_seconds(setting, ledger, item.axis)
+            seconds = seconds + _sorted_seconds(setting, ledger, item)
     return seconds
 
 
@@ -86,10 +85,10 @@ def _pieces(setting: Setting, ledger: StageLedger, axis: str) -> tuple[Number, N
     return 1, max(len(ledger.stage.layers), 1)
 
 
-def _sorted_seconds(setting: Setting, ledger: StageLedger, axis: Axis) -> Number:
+def _sorted_seconds(setting: Setting, ledger: StageLedger, item: Traffic) -> Number:
     """The host copies each rank's slice of each gathered parameter where it belongs."""
-    slices = axis.size * parameters(setting, ledger, axis.name)
-    return where(axis.size > 1, constants.HOST_SLICE * slices, 0.0)
+    slices = item.axis.size * parameters(setting, ledger, item.collective.axis)
+    return where(item.axis.size > 1, constants.HOST_SLICE * slices, 0.0)
 
 
 def optimizer_seconds(setting: Setting, ledger: StageLedger, rate: Rates) -> Number:
