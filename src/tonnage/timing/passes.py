@@ -59,11 +59,11 @@ def one_pass(
 ) -> Pass:
     """One pass of one layer, or of the embedding or the head, which the host has ready."""
     time = forward_seconds if phase == "forward" else backward_seconds
-    compute = total(time(setting, rate, operation) for operation in operations)
-    compute = compute + cast_seconds(setting, rate, operations, phase)
+    each = [time(setting, rate, operation) for operation in operations]
+    compute = total(each) + cast_seconds(setting, rate, operations, phase)
     attention = total(
-        time(setting, rate, operation)
-        for operation in operations
+        seconds
+        for operation, seconds in zip(operations, each, strict=True)
         if "core_attn" in operation.modules
     )
     found = mesh_axes(setting)
@@ -73,7 +73,9 @@ def one_pass(
         for collective in operation.collectives
         if collective.phase == phase
     ]
-    hidden = hidden_seconds(setting, operations, phase, rate, cluster)
+    hidden: Number = 0.0
+    if phase == "backward" and setting.sp and setting.runtime.tp_async:
+        hidden = hidden_seconds(setting, operations, each, rate, cluster)
     exposed = exposed_seconds(setting, traffic, cluster, under=attention, hidden=hidden)
     host = host_seconds(setting, traffic, cluster) if layer else 0.0
     return Pass(
