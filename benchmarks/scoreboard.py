@@ -91,9 +91,11 @@ the allocator; habits that were deduced from rows are marked so where they stand
   profiles of the one-node rows do not grow with the batch.
 - **nanotron**: single iterations; a tenth of the rows are two to ten times as slow as their
   neighbours. One sweep had two environments, of which only pipelined runs on several nodes are
-  told apart blindly. With ``--measured-network``, which takes the all-gather that each job timed
-  of itself as an input, the median is 5.0 %, the 90th percentile 22.1 %, and the mean regret
-  4.9 % (2026-11-29).
+  told apart blindly; [how to score](how-to/score.md) says what regret that leaves. With
+  ``--measured-network``, which takes the all-gather that each job timed of itself as an input, the
+  median is 4.5 %, the 90th percentile 17.6 %, and the mean regret 5.2 %; 2.0 % among plans of one
+  environment (2026-11-30). Groups of 32 ranks on 512 devices take 0.4 to 0.6 s a step more than
+  is predicted, whatever the batch.
 - Links over PCIe are not fitted.
 - **Small models** (Megatron's functional tests, most fine-tuning on one GPU): host time,
   latency and padding; their rows are for memory.

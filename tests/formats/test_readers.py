@@ -103,6 +103,22 @@ def test_nanotron_says_the_cluster_too() -> None:
     assert not launch.not_understood
 
 
+@pytest.mark.parametrize(
+    ("says", "habit"),
+    [
+        ("", {"tp_async": "false"}),
+        (", tp_linear_async_communication: false", {"tp_async": "false"}),
+        (", tp_linear_async_communication: true", {}),
+    ],
+)
+def test_nanotron_says_whether_collectives_run_beside_products(
+    says: str, habit: dict[str, str]
+) -> None:
+    text = NANOTRON.replace("tp_mode: ALL_REDUCE", f"tp_mode: REDUCE_SCATTER{says}")
+    found = dict(read(text, "x.yaml", "nanotron").plan.get("habits", ()))
+    assert {name: value for name, value in found.items() if name == "tp_async"} == habit
+
+
 TORCHTITAN = """
 [model]
 name = "llama3"

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from tonnage.dtype import dtype
 from tonnage.ledger import Operation, Operations, Tensor
 from tonnage.ledger.embedding import token_table
+from tonnage.ledger.joined import JOINED
 from tonnage.ledger.operation import Collective, Phase
 from tonnage.memory.workspace import matmul_workspace
 from tonnage.plan import Setting
@@ -69,10 +70,6 @@ class Program:
     leaves: str
 
 
-FUSED = {"qkv": ("q", "k", "v"), "gate_up": ("gate", "up")}
-"""Habits that make one product of several linear layers, and the last parts of their names."""
-
-
 def fused(setting: Setting, operations: Operations) -> Operations:
     """The operations as the runtime launches them: linear layers that are one product joined."""
     found: list[Operation] = []
@@ -91,7 +88,7 @@ def _same_product(setting: Setting, one: Operation, other: Operation) -> bool:
     first, second = (name.rpartition(".")[2] for name in (one.outputs[-1].name, other.name))
     return any(
         getattr(setting.runtime, habit) == "fused" and first in parts and second in parts
-        for habit, parts in FUSED.items()
+        for habit, parts in JOINED.items()
     )
 
 

@@ -135,6 +135,10 @@ class Runtime:
         bucket_copy: replicated gradients are copied into buckets to be reduced (DDP).
         bucket_bytes: a reduction buffer of fixed size (DeepSpeed); 0: none.
         reduce_bytes: replicated gradients that are reduced at once; 0: a layer's.
+        bucket_tensors: a bucket is reduced as ``one`` tensor, or ``each`` parameter's own in a
+            collective of its own, issued in one call.
+        gathered_slices: after a ZeRO-1 gather the host copies each rank's slice of each parameter
+            where it belongs.
         gradient_buffer: gradients are ``persistent`` (one buffer, always there) or appear
             ``in-backward`` and go after the step.
         step_copies: copies of the gathered weights at the end of a ZeRO-1 step.
@@ -169,6 +173,8 @@ class Runtime:
             (``by-cost``): see `tonnage.plan.layout.stages`.
         overlap_grad_reduce: gradient reduction runs under the last micro-batch's backward.
         overlap_param_gather: parameter gathers run under the forward pass.
+        tp_async: backward, products gather their inputs again and sum their inputs' gradients
+            beside the products that do not need them.
         tp_overlap: share of tensor-parallel communication hidden behind compute, 0 to 1.
         ep_overlap: share of the experts' exchange hidden behind another micro-batch, 0 to 1.
         overlap_sends: interleaved chunks send while the next one computes.
@@ -183,8 +189,8 @@ class Runtime:
             PyTorch, several for each (torch.compile fuses them too).
         flash_attention: generation of the flash kernel it brings; 0: the device's usual one.
         host: how layers are issued: ``eager``, operator by operator, or as a ``graph``.
-        verified_collectives: each collective is first checked over the hosts, rank by rank
-            (TORCH_DISTRIBUTED_DEBUG=DETAIL).
+        verified_collectives: each collective is first checked over the hosts, rank by rank, and
+            so is the barrier that ends a step (TORCH_DISTRIBUTED_DEBUG=DETAIL).
         source: where the habits come from.
     """
 
@@ -243,6 +249,8 @@ class Runtime:
     bucket_copy: bool = False
     bucket_bytes: int = 0
     reduce_bytes: int = 0
+    bucket_tensors: Literal["one", "each"] = "one"
+    gathered_slices: bool = False
     gradient_buffer: Literal["persistent", "in-backward"] = "in-backward"
     step_copies: int = 0
     optimizer_step: Literal["foreach", "fused"] = "foreach"
@@ -263,6 +271,7 @@ class Runtime:
     pipeline_split: SplitRule = "even"
     overlap_grad_reduce: bool = True
     overlap_param_gather: bool = True
+    tp_async: bool = False
     tp_overlap: float = 0.0
     ep_overlap: float = 0.0
     overlap_sends: bool = False

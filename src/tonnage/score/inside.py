@@ -7,7 +7,7 @@ import re
 from tonnage.cluster import Cluster
 from tonnage.score.row import Row
 from tonnage.timing import constants
-from tonnage.timing.collective import network_hop
+from tonnage.timing.collective import network_step
 
 _GATHER = re.compile(r"\bag=(\d{1,6}(?:\.\d{1,4})?)")
 
@@ -29,5 +29,5 @@ def blocking_collectives(row: Row, cluster: Cluster) -> bool | None:
         return None
     took = GATHERED / (float(found[1]) * 1e9)
     ports = cluster.gpus_per_node * cluster.network.bandwidth * constants.NETWORK_SHARE
-    alone = (cluster.gpus - 1) * network_hop(cluster) + GATHERED / ports
+    alone = (cluster.gpus - 1) * network_step(cluster) + GATHERED / ports
     return took > alone + constants.VERIFY_FAR * cluster.gpus / 2

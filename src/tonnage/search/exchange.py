@@ -19,7 +19,14 @@ from tonnage.ledger import StageLedger
 from tonnage.ledger.operation import Phase
 from tonnage.plan import Setting
 from tonnage.timing.kernel import Rates
-from tonnage.timing.replicas import PHASES, exchange_seconds, hides, left_over, optimizer_seconds
+from tonnage.timing.replicas import (
+    PHASES,
+    exchange_seconds,
+    exchanged_by_layer,
+    hides,
+    left_over,
+    optimizer_seconds,
+)
 from tonnage.timing.traffic import data_parallel_traffic
 
 Floats = NDArray[np.float64]
@@ -73,11 +80,10 @@ def beside(
     """One part of a model; a layer's traffic is a piece of its own.
 
     A stage's traffic goes in as many equal pieces as it has layers, and the seconds of a piece
-    are a concave function of its bytes: no sum over unequal pieces is above it. Where traffic
-    goes in buckets of a fixed size instead, nothing is told of it.
+    are a concave function of its bytes: no sum over unequal pieces is above it. Of traffic that
+    goes in buckets instead, or all at once, nothing is told.
     """
-    bucketed = bool(setting.runtime.reduce_bytes) and setting.zero == 0
-    traffic = [] if bucketed else data_parallel_traffic(setting, unit)
+    traffic = data_parallel_traffic(setting, unit) if exchanged_by_layer(setting) else []
 
     def column(value: object) -> Floats:
         return np.broadcast_to(np.asarray(value, dtype=np.float64), (shards,))

@@ -65,6 +65,14 @@ def network_hop(cluster: Cluster) -> float:
     return network.measured.get("hop", usual)
 
 
+def network_step(cluster: Cluster) -> float:
+    """Seconds of one step of a ring across nodes, each of which all of its ranks take together."""
+    slow = any(cluster.network.name.startswith(name) for name in constants.FABRIC_HOPS)
+    if slow or "hop" in cluster.network.measured:
+        return network_hop(cluster)
+    return constants.NETWORK_STEP
+
+
 def port_bandwidth(cluster: Cluster) -> float:
     """Bytes per second through one device's port of the network."""
     share = cluster.network.measured.get("share", constants.NETWORK_SHARE)
@@ -95,21 +103,19 @@ def _across(collective: Collective, axis: Axis, cluster: Cluster) -> Number:
     """Across domains: the ports of all ranks that a group has in a domain carry its rings.
 
     An all-reduce of many ranks goes up and down a chain of the ranks in each domain and a binary
-    tree over the domains (NCCL's double binary trees). For the others the latency is taken to
-    grow with the logarithm, too.
+    tree over the domains (NCCL's double binary trees). Its halves have no tree: their ring takes
+    a step for each rank but one.
     """
     rates = link_rates(cluster)
-    ports = ranks_inside(axis, cluster.scale_up_domain) * port_bandwidth(cluster)
-    bandwidth = minimum(
-        ports,
-        where(ports > 0, rates.share * cluster.scale_up.bandwidth, 0),
-    )
     near = ranks_inside(axis, cluster.scale_up_domain)
+    ports = near * port_bandwidth(cluster)
+    bandwidth = minimum(ports, where(ports > 0, rates.share * cluster.scale_up.bandwidth, 0))
+    wire = wire_bytes(collective, axis.size)
+    latency = network_step(cluster) * _steps(collective, axis.size)
     if collective.kind == "all_reduce":
-        hops = minimum(_steps(collective, axis.size), 2 * (near - 1) + 2 * log2(axis.size / near))
-    else:
-        hops = minimum(_steps(collective, axis.size), 4 * log2(axis.size) + 8)
-    return rates.start + network_hop(cluster) * hops + wire_bytes(collective, axis.size) / bandwidth
+        hops = 2 * (near - 1) + 2 * log2(axis.size / near)
+        latency = minimum(latency, network_hop(cluster) * hops)
+    return rates.start + latency + wire / bandwidth
 
 
 def _exchanged(collective: Collective, axis: Axis, cluster: Cluster) -> Number:

@@ -138,6 +138,11 @@ function around it. Playbook sweep: a layer takes at least 4.3 ms, ten collectiv
 HOST_REDUCE: Final = 35e-6
 """The same of an all-reduce in place, which asks for neither."""
 
+HOST_SLICE: Final = 11e-6
+"""Seconds in which the host issues the copy of one rank's slice of one gathered parameter, and
+cuts the two tensors that it lies in. Playbook sweep: ZeRO-1 on 256 GPUs over ZeRO-0; 11 to 15 by
+model."""
+
 COMPILED_HOST: Final = 0.5
 """Host time of a compiled layer over that of an eager one."""
 
@@ -230,11 +235,17 @@ NETWORK_SHARE: Final = 0.9
 """Share of a network port's bandwidth that collectives and sends reach. 0.87 to 0.93."""
 
 NETWORK_HOP: Final = 8e-6
-"""Seconds of one step of a ring or tree across nodes. Assumed: NCCL's own model has 4 to 14."""
+"""Seconds of one hop of a tree across nodes. Assumed: NCCL's own model has 4 to 14."""
 
-FABRIC_HOPS: Final[dict[str, float]] = {"EFA": 40e-6}
-"""The same of networks whose steps take longer, by the start of the link's name. Playbook
-sweep: tensor-parallel groups of 16 and 32 over nodes with EFA."""
+NETWORK_STEP: Final = 5e-6
+"""Seconds of one step of a ring across nodes, whichever of its ranks it lies between. NCCL's own
+model (``tuning.cc``): 14 between nodes, 3 to 6 for the network's overhead in every other step,
+which are seven of eight."""
+
+FABRIC_HOPS: Final[dict[str, float]] = {"EFA": 45e-6}
+"""Both of networks whose messages take longer, by the start of the link's name. Playbook sweep:
+tensor-parallel groups of 16 and 32 over nodes with EFA; the all-gathers over all of 64 to 512
+ranks that its jobs timed have 43 to 50."""
 
 # --- the memory of the host ---
 

@@ -10,12 +10,13 @@ from tonnage.cluster import Cluster
 from tonnage.ledger import Operations
 from tonnage.ledger.operation import Phase
 from tonnage.ledger.piece import by_piece
-from tonnage.mesh import ranks_inside
 from tonnage.plan import Setting
 from tonnage.plan.schedule import OVERLAPPED
 from tonnage.timing import constants
+from tonnage.timing.beside import hidden_seconds
 from tonnage.timing.kernel import Rates, backward_seconds, cast_seconds, forward_seconds
 from tonnage.timing.traffic import Traffic, mesh_axes
+from tonnage.timing.verification import verification_seconds
 
 AXIS_PARTS = {
     "tp": "tensor_parallel",
@@ -58,11 +59,11 @@ def one_pass(
 ) -> Pass:
     """One pass of one layer, or of the embedding or the head, which the host has ready."""
     time = forward_seconds if phase == "forward" else backward_seconds
-    compute = total(time(setting, rate, operation) for operation in operations)
-    compute = compute + cast_seconds(setting, rate, operations, phase)
+    each = [time(setting, rate, operation) for operation in operations]
+    compute = total(each) + cast_seconds(setting, rate, operations, phase)
     attention = total(
-        time(setting, rate, operation)
-        for operation in operations
+        seconds
+        for operation, seconds in zip(operations, each, strict=True)
         if "core_attn" in operation.modules
     )
     found = mesh_axes(setting)
@@ -72,7 +73,10 @@ def one_pass(
         for collective in operation.collectives
         if collective.phase == phase
     ]
-    exposed = exposed_seconds(setting, traffic, cluster, under=attention)
+    hidden: Number = 0.0
+    if phase == "backward" and setting.sp and setting.runtime.tp_async:
+        hidden = hidden_seconds(setting, operations, each, rate, cluster)
+    exposed = exposed_seconds(setting, traffic, cluster, under=attention, hidden=hidden)
     host = host_seconds(setting, traffic, cluster) if layer else 0.0
     return Pass(
         compute=compute,
@@ -82,7 +86,11 @@ def one_pass(
 
 
 def exposed_seconds(
-    setting: Setting, traffic: Iterable[Traffic], cluster: Cluster, under: Number = 0.0
+    setting: Setting,
+    traffic: Iterable[Traffic],
+    cluster: Cluster,
+    under: Number = 0.0,
+    hidden: Number = 0.0,
 ) -> dict[str, Number]:
     """Communication that nothing hides, by part.
 
@@ -91,6 +99,7 @@ def exposed_seconds(
         traffic: the collectives.
         cluster: the links.
         under: seconds of attention, under which a context-parallel ring runs.
+        hidden: seconds of tensor-parallel collectives that run beside a product.
     """
     habits = setting.runtime
     tensor = constants.TENSOR_HIDDEN if setting.plan.tp_comm_overlap else habits.tp_overlap
@@ -102,6 +111,7 @@ def exposed_seconds(
         "pp": 1.0 - constants.SENDS_HIDDEN if beside else 1.0,
     }
     exposed: dict[str, Number] = dict.fromkeys(AXIS_PARTS.values(), 0.0)
+    exposed["tensor_parallel"] = -shares["tp"] * hidden
     rings: Number = 0.0
     for item in traffic:
         seconds = item.seconds(cluster) * shares.get(item.axis.name, 1.0)
@@ -113,16 +123,6 @@ def exposed_seconds(
     shown = maximum(rings - under, 0.0) if habits.ring_overlap else rings
     exposed["context_parallel"] = exposed["context_parallel"] + shown
     return exposed
-
-
-def verification_seconds(setting: Setting, item: Traffic, cluster: Cluster) -> Number:
-    """What checking a collective over the hosts takes, where the runtime does it."""
-    if not setting.runtime.verified_collectives:
-        return 0.0
-    near = ranks_inside(item.axis, cluster.gpus_per_node)
-    far = item.axis.size - near
-    once = constants.VERIFY_NEAR * near + constants.VERIFY_FAR * far
-    return where(item.axis.size > 1, item.count * once, 0.0)
 
 
 def host_seconds(setting: Setting, traffic: Iterable[Traffic], cluster: Cluster) -> Number:

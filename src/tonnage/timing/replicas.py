@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from tonnage.algebra import Number, ceil_div, largest, maximum, minimum, total
+from tonnage.algebra import Number, ceil_div, largest, maximum, minimum, total, where
 from tonnage.cluster import Cluster
 from tonnage.dtype import dtype
 from tonnage.ledger import StageLedger
@@ -15,12 +15,13 @@ from tonnage.ledger.optimizer import step_traffic
 from tonnage.ledger.piece import sum_of, trained_numel, weight_sums
 from tonnage.plan import Setting
 from tonnage.timing import constants
+from tonnage.timing.buckets import buckets, parameters
 from tonnage.timing.collective import collective_seconds
 from tonnage.timing.host_memory import NO_COPIES, steps_on_host, unit_copies
 from tonnage.timing.kernel import Rates
-from tonnage.timing.passes import verification_seconds
 from tonnage.timing.stage import StageTime
 from tonnage.timing.traffic import Traffic
+from tonnage.timing.verification import verification_seconds
 
 PHASES: Final[tuple[Phase, ...]] = ("forward", "backward")
 
@@ -72,7 +73,7 @@ def _passes(
     for phase in PHASES:
         items = [t for t in stage.replicas if t.collective.phase == phase]
         busy = exchange_seconds(setting, ledger, items, cluster)
-        busy = busy + total(verification_seconds(setting, item, cluster) for item in items)
+        busy = busy + _host_seconds(setting, ledger, items, cluster)
         count = largest(item.count for item in items)
         yield phase, busy, count * windows[phase] if hides(setting, phase) else 0.0
 
@@ -89,17 +90,58 @@ def hides(setting: Setting, phase: Phase) -> bool:
 def exchange_seconds(
     setting: Setting, ledger: StageLedger, items: Iterable[Traffic], cluster: Cluster
 ) -> Number:
-    """All of some traffic of a stage, in pieces: a bucket for each layer."""
-    layers = max(len(ledger.stage.layers), 1)
-    bucket = setting.runtime.reduce_bytes
+    """All of some traffic of a stage, one collective after the other."""
     seconds: Number = 0.0
     for item in items:
-        pieces = ceil_div(item.collective.bytes, bucket) if bucket and setting.zero == 0 else layers
-        pieces = maximum(pieces, 1)
+        _, pieces = _pieces(setting, ledger, item.collective.axis)
         piece = dataclasses.replace(item.collective, bytes=item.collective.bytes / pieces)
-        once = collective_seconds(piece, item.axis, cluster)
-        seconds = seconds + item.count * pieces * once
+        seconds = seconds + item.count * pieces * collective_seconds(piece, item.axis, cluster)
     return seconds
+
+
+def _host_seconds(
+    setting: Setting, ledger: StageLedger, items: Iterable[Traffic], cluster: Cluster
+) -> Number:
+    """What the host adds to some traffic: checks of the calls, and copies of what was gathered."""
+    seconds: Number = 0.0
+    for item in items:
+        calls, _ = _pieces(setting, ledger, item.collective.axis)
+        called = dataclasses.replace(item, count=item.count * calls)
+        seconds = seconds + verification_seconds(setting, called, cluster)
+        if item.collective.kind == "all_gather" and setting.runtime.gathered_slices:
+            seconds = seconds + _sorted_seconds(setting, ledger, item)
+    return seconds
+
+
+def exchanged_by_layer(setting: Setting) -> bool:
+    """Whether each layer's replicas exchange by themselves: not in buckets, nor all at once."""
+    habits = setting.runtime
+    bucketed = setting.zero == 0 and bool(habits.reduce_bytes)
+    return not bucketed and not (setting.zero == 1 and habits.sharded_reduce == "all-reduce")
+
+
+def _pieces(setting: Setting, ledger: StageLedger, axis: str) -> tuple[Number, Number]:
+    """In how many calls an axis' replicas exchange their tensors, and in how many collectives.
+
+    Replicated gradients go in buckets where the stack has them. What is reduced whole once
+    backward is over is gathered whole, too. Else each layer has its own, which are not told from
+    one call (`Runtime.verified_collectives`).
+    """
+    habits = setting.runtime
+    if exchanged_by_layer(setting):
+        return 1, max(len(ledger.stage.layers), 1)
+    if setting.zero == 1:
+        return 1, 1
+    calls = buckets(setting, ledger, axis)
+    if habits.bucket_tensors == "one":
+        return calls, calls
+    return calls, maximum(parameters(setting, ledger, axis), 1)
+
+
+def _sorted_seconds(setting: Setting, ledger: StageLedger, item: Traffic) -> Number:
+    """The host copies each rank's slice of each gathered parameter where it belongs."""
+    slices = item.axis.size * parameters(setting, ledger, item.collective.axis)
+    return where(item.axis.size > 1, constants.HOST_SLICE * slices, 0.0)
 
 
 def optimizer_seconds(setting: Setting, ledger: StageLedger, rate: Rates) -> Number:

@@ -15,6 +15,7 @@ from tonnage.timing.kernel import rates
 from tonnage.timing.pipeline import pipeline_time
 from tonnage.timing.replicas import exposed_data_parallel, exposed_units, optimizer_seconds
 from tonnage.timing.stage import StageTime, layer_times, stage_time
+from tonnage.timing.verification import barrier_seconds
 
 PARTS = (
     "compute",
@@ -75,6 +76,7 @@ def step_time(
         [stage.late for stage in stages],
     )
     parts = _slowest(setting, stages)
+    parts["host"] = parts["host"] + barrier_seconds(setting, cluster)
     parts["pipeline_bubble"] = pipeline.bubble
     parts["data_parallel"] = largest(
         exposed_data_parallel(setting, ledger, stage, cluster)

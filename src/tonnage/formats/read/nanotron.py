@@ -99,7 +99,9 @@ def _read_parallelism(draft: Draft) -> None:
         draft.put("schedule", {"afab": "gpipe"}.get(engine, engine), "parallelism.pp_engine")
     mode = (fields.word("parallelism.tp_mode") or "ALL_REDUCE").upper()
     draft.put("sp", mode == "REDUCE_SCATTER", "parallelism.tp_mode")
-    fields.flag("parallelism.tp_linear_async_communication")
+    beside = fields.flag("parallelism.tp_linear_async_communication")
+    if mode == "REDUCE_SCATTER" and draft.plan.get("tp", 1) > 1 and not beside:
+        draft.habit("tp_async", False)
     if fields.flag("parallelism.recompute_layer"):
         draft.put("recompute", "full", "parallelism.recompute_layer")
     if fields.flag("parallelism.moe_layer_recompute"):
