@@ -94,6 +94,7 @@ def _fill_choices(
     plan: Plan, profile: Runtime, architecture: Architecture, cluster: Cluster, notes: list[str]
 ) -> Plan:
     """Everything that does not depend on the number of ranks."""
+    zero = profile.zero if plan.zero is None else plan.zero
     blanks: dict[str, object] = {
         "sp": plan.tp > 1 and "sp" in profile.axes,
         "etp": plan.tp if architecture.is_moe and "etp" in profile.axes else 1,
@@ -105,7 +106,8 @@ def _fill_choices(
         "cp_comm": profile.cp_comm,
         "optimizer_step": profile.optimizer_step,
         "overlap_grad_reduce": profile.overlap_grad_reduce,
-        "overlap_param_gather": profile.overlap_param_gather,
+        # Without ZeRO there is nothing to gather.
+        "overlap_param_gather": profile.overlap_param_gather and zero > 0,
         "attention_version": profile.flash_attention
         or usual_flash_attention(cluster.device.architecture),
     }
