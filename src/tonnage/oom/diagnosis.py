@@ -11,9 +11,10 @@ from tonnage.cluster import Cluster
 from tonnage.estimation import SCHEMA_VERSION, Estimate, Limits, estimate
 from tonnage.ledger import stage_ledgers
 from tonnage.oom.advice import advice
-from tonnage.oom.log import Failure, Moment
+from tonnage.oom.log import Failure
 from tonnage.oom.suspects import Suspect, suspects
-from tonnage.oom.verdict import Verdict, size_says, verdict
+from tonnage.oom.traceback import Moment
+from tonnage.oom.verdict import Verdict, killed, size_says, verdict
 from tonnage.plan import Plan, resolve
 from tonnage.search import Change, changes, nearest
 
@@ -73,13 +74,20 @@ class Diagnosis:
 
 def diagnose(failure: Failure) -> Diagnosis:
     """What a failure says by itself."""
-    message = failure.message
-    found = verdict(message) if message is not None else None
+    return _diagnose(failure, weighed=False)
+
+
+def _diagnose(failure: Failure, *, weighed: bool) -> Diagnosis:
+    message, found = failure.message, None
+    if failure.kill is not None:
+        found = killed(failure.kill)
+    elif message is not None:
+        found = verdict(message)
     return Diagnosis(
         failure=failure,
         verdict=found,
-        size=size_says(message.tried) if message is not None and message.tried else "",
-        advice=advice(failure, found),
+        size=size_says(message) if message is not None else "",
+        advice=advice(failure, found, weighed=weighed),
     )
 
 
@@ -95,7 +103,7 @@ def diagnose_run(
     Raises:
         InputError: the plan is impossible on this cluster.
     """
-    alone = diagnose(failure)
+    alone = _diagnose(failure, weighed=True)
     message = failure.message
     answer = estimate(architecture, plan, cluster, limits)
     named: tuple[Suspect, ...] = ()

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 CHANGES_SHOWN = 8
 
+FRAME_SHOWN = 200
+"""Characters of the deepest frame that are shown."""
+
 
 def print_diagnosis(found: Diagnosis, screen: Console | None = None) -> None:
     """Print a diagnosis: the cause, the figures, the tensor, and what to change.
@@ -32,6 +35,8 @@ def print_diagnosis(found: Diagnosis, screen: Console | None = None) -> None:
     print_block(screen, _headline(found), indent=0)
     failure = found.failure
     heading(screen, "Where", _where(failure))
+    if failure.frame:
+        print_block(screen, Text(failure.frame[:FRAME_SHOWN], "dim"))
     if failure.shortage is not None:
         facts(screen, _cache_rows(failure.shortage))
     if failure.message is not None:
@@ -70,6 +75,8 @@ def _cache_rows(shortage: CacheShortage) -> list[tuple[str, str, str]]:
         rows.append(("available", format_bytes(shortage.available), ""))
     if shortage.asked_tokens is not None:
         rows.append(("longest request asked for", f"{shortage.asked_tokens:,}", "tokens"))
+    if shortage.capacity is not None:
+        rows.append(("capacity", format_bytes(shortage.capacity), ""))
     if shortage.possible_tokens is not None:
         rows.append(("longest that fits", f"{shortage.possible_tokens:,}", "tokens"))
     return rows
@@ -84,6 +91,7 @@ def _message_rows(message: Message, size: str) -> list[tuple[str, str, str]]:
         ("in private pools", message.pools, "CUDA graphs, of the allocated"),
         ("outside the allocator", message.beyond, "context, libraries, communicators"),
         ("other processes", message.others, ""),
+        ("held by whom is not said", message.elsewhere, "other processes, or libraries of this"),
         ("allowed", message.allowed, "the process' own limit"),
         (
             "capacity",
