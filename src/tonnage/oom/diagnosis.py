@@ -11,6 +11,7 @@ from tonnage.cluster import Cluster
 from tonnage.estimation import SCHEMA_VERSION, Estimate, Limits, estimate
 from tonnage.ledger import stage_ledgers
 from tonnage.oom.advice import advice
+from tonnage.oom.cache import cache_suspects
 from tonnage.oom.log import Failure
 from tonnage.oom.suspects import Suspect, suspects
 from tonnage.oom.traceback import Moment
@@ -104,13 +105,16 @@ def diagnose_run(
         InputError: the plan is impossible on this cluster.
     """
     alone = _diagnose(failure, weighed=True)
-    message = failure.message
     answer = estimate(architecture, plan, cluster, limits)
+    resolved = resolve(plan, architecture, cluster)
+    if failure.shortage is not None:
+        served = cache_suspects(resolved.setting, failure.shortage)
+        run = Run(answer=answer, suspects=served, expected=None, changes=())
+        return dataclasses.replace(alone, run=run)
     named: tuple[Suspect, ...] = ()
-    if message is not None and message.tried is not None:
-        resolved = resolve(plan, architecture, cluster)
+    if failure.message is not None:
         ledgers = stage_ledgers(resolved.setting, resolved.stages)
-        named = suspects(resolved.setting, ledgers, message.tried, message.unit, failure.moment)
+        named = suspects(resolved.setting, ledgers, failure.message, failure.moment)
     enough = () if answer.fits else nearest(architecture, plan, cluster, limits, before=answer)
     single = changes(architecture, plan, cluster, limits, before=answer)
     named_before = [change.fields for change in enough]

@@ -21,14 +21,23 @@ _SURE: Final = (
     ("OOMKilled", re.compile(r"OOMKilled")),
     ("low on memory", re.compile(r"due to (?:the )?node running low on memory")),
 )
+_CODE: Final = re.compile(
+    r"exit(?:code|ed with)? ?:? ?-9\b|(?:exit|return) code ?(?:= ?-9|:? 137)\b"
+)
+_SIGNAL: Final = re.compile(
+    r"Signal 9 \(SIGKILL\)|killed by signal: Killed|[Ss]ignal 9: SIGKILL|Signals\.SIGKILL|"
+    r"terminated with signal SIGKILL"
+)
+_BARE: Final = re.compile(r"(?<=\n)Killed(?=\s*(?:\n|$))|line \d{1,7}: +\d{1,10} Killed\b")
 _LIKELY: Final = (
-    (
-        "code",
-        re.compile(r"exit(?:code|ed with)? ?:? ?-9\b|(?:exit|return) code ?(?:= ?-9|:? 137)\b"),
-    ),
-    ("ignal", re.compile(r"Signal 9 \(SIGKILL\)|killed by signal: Killed|[Ss]ignal 9: SIGKILL")),
-    ("SIGKILL", re.compile(r"Signals\.SIGKILL|terminated with signal SIGKILL")),
-    ("Killed", re.compile(r"(?<=\n)Killed(?=\s*(?:\n|$))|line \d{1,7}: +\d{1,10} Killed\b")),
+    ("exitcode", _CODE),
+    ("exited with", _CODE),
+    ("exit code", _CODE),
+    ("return code", _CODE),
+    ("SIGKILL", _SIGNAL),
+    ("killed by signal", _SIGNAL),
+    ("\nKilled", _BARE),
+    (" Killed ", _BARE),
 )
 _AROUND: Final = 60
 

@@ -218,7 +218,7 @@ def _figures(start: Start, piece: str) -> Message:
 
 
 def _plausible(message: Message) -> Message:
-    """Without figures that cannot be: drivers tell 2**64 bytes, or none, where they know nothing."""
+    """Without figures that cannot be: drivers tell 2**64 bytes, or none, of what they ignore."""
     most, process = message.capacity, message.process
     if most is not None and process is not None and process > most:
         process = None

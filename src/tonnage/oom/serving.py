@@ -80,7 +80,7 @@ def find_shortages(
         end: where it no longer does; None: at the end of the text.
     """
     stop = len(text) if end is None else end
-    found = (pair for key, *rest in _CHECKS for pair in _of(text, begin, stop, key, *rest))
+    found = (pair for check in _CHECKS for pair in _of(text, begin, stop, *check))
     return sorted(found, key=lambda pair: pair[0])
 
 

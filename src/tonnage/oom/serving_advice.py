@@ -36,7 +36,8 @@ def _cache(shortage: CacheShortage) -> Iterator[str]:
     else:
         yield "raise --gpu-memory-utilization where the device has more"
         yield "--kv-cache-dtype fp8 halves the cache of a 16-bit one"
-    yield "--enforce-eager keeps no CUDA graphs; a smaller --max-num-batched-tokens, less to profile"
+    yield "--enforce-eager keeps no CUDA graphs"
+    yield "a smaller --max-num-batched-tokens leaves more to the cache"
     yield "--tensor-parallel-size divides weights and cache over more devices"
 
 

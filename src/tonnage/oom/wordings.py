@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import re
 from collections.abc import Iterator
@@ -47,35 +48,40 @@ _SIZE_LOST: Final = (
 
 WORDINGS: Final = (
     Wording(
-        key="memory",
+        key="out of memory",
         pattern=re.compile(
             r"(CUDA|HIP|NPU|XPU|MUSA|MLU) out of memory\.(?! Tried to allocate more than 1EB)"
         ),
     ),
     Wording(
-        key="memory",
+        key="out of memory",
         pattern=re.compile(r"(CUDA|HIP|NPU|XPU|MUSA|MLU) out of memory\.(?= Tried to allocate m)"),
         note=_SIZE_LOST,
     ),
-    Wording(key="memory", pattern=re.compile(r"(MPS) backend out of memory")),
+    Wording(key="out of memory", pattern=re.compile(r"(MPS) backend out of memory")),
     Wording(
-        key="memory",
-        pattern=re.compile(r"DefaultCPUAllocator: (?:not enough memory|can't allocate memory)"),
+        key="enough memory",
+        pattern=re.compile(r"DefaultCPUAllocator: not enough memory"),
         backend=HOST,
     ),
     Wording(
-        key="memory",
+        key="can't allocate memory",
+        pattern=re.compile(r"DefaultCPUAllocator: can't allocate memory"),
+        backend=HOST,
+    ),
+    Wording(
+        key="out of memory",
         pattern=re.compile(r"(CUDA|HIP) (?:driver )?error: out of memory"),
         note=_DRIVER,
     ),
     Wording(
-        key="memory",
+        key="out of memory",
         pattern=re.compile(r"cuda runtime error \(2\) : out of memory"),
         backend="CUDA",
         note=_DRIVER,
     ),
     Wording(
-        key="memory",
+        key="out of memory",
         pattern=re.compile(r"CUDA runtime error in [^\n]{1,70}: out of memory"),
         backend="CUDA",
         note=_LIBRARY.format("memory (TensorRT-LLM)"),
@@ -87,18 +93,18 @@ WORDINGS: Final = (
         note=_DRIVER,
     ),
     Wording(
-        key="memory",
+        key="allocate memory block",
         pattern=re.compile(r"can NOT allocate memory block with size larger than"),
         backend="XPU",
         note="the driver gives no single allocation of that size, however much is free",
     ),
     Wording(
-        key="memory",
+        key="Out of memory",
         pattern=re.compile(r"R(?:ESOURCE_EXHAUSTED|esource exhausted): Out of memory"),
         backend="XLA",
     ),
     Wording(
-        key="memory",
+        key="memory space hbm",
         pattern=re.compile(r"Ran out of memory in memory space hbm"),
         backend="XLA",
     ),
@@ -108,7 +114,7 @@ WORDINGS: Final = (
         backend="TensorFlow",
     ),
     Wording(
-        key="memory",
+        key="GPU memory (",
         pattern=re.compile(r"Requested amount of GPU memory \("),
         backend="CUDA",
         note=_LIBRARY.format("memory (TensorRT)"),
@@ -170,8 +176,8 @@ def find_starts(text: str, begin: int, end: int) -> Iterator[Start]:
     Each literal is looked for first, which is quick; a pattern is tried where one is found.
     """
     by_key = itertools.groupby(sorted(WORDINGS, key=lambda each: each.key), lambda each: each.key)
-    found = (start for key, group in by_key for start in _of(text, begin, end, key, tuple(group)))
-    yield from sorted(found, key=lambda start: start.at)
+    found = [_of(text, begin, end, key, tuple(group)) for key, group in by_key]
+    yield from heapq.merge(*found, key=lambda start: start.at)
 
 
 def _of(

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tonnage.oom.serving import CacheShortage
 
 CHANGES_SHOWN = 8
+SUSPECTS_SHOWN = 8
+NAMES_SHOWN = 3
 
 FRAME_SHOWN = 200
 """Characters of the deepest frame that are shown."""
@@ -109,24 +111,44 @@ def _indexed(message: Message) -> bool:
 
 
 def _print_run(screen: Console, run: Run, found: Diagnosis) -> None:
-    heading(screen, "What was asked for", "tensors of this run that take a segment of that size")
+    served = found.failure.shortage is not None
+    what = "by the model" if served else "tensors of this run that take a request of that size"
+    heading(screen, "What was asked for", what)
     if run.suspects:
         listing(
             screen,
             (("tensor", "left"), ("when", "left"), ("bytes", "right"), ("stages", "left")),
-            [
-                (each.name, each.moment, format_bytes(each.bytes), _stages(each.stages))
-                for each in run.suspects
-            ],
+            _suspect_rows(run),
         )
     else:
         bullets(screen, [_no_suspect(found)])
+    if served:
+        return
     _print_expected(screen, run, found)
     heading(screen, "What each change saves", "of the worst rank, by an estimate of it")
     print_changes(screen, run.changes[:CHANGES_SHOWN])
 
 
+def _suspect_rows(run: Run) -> list[tuple[str, str, str, str]]:
+    """A row for those that only their names tell apart."""
+    rows: dict[tuple[str, int, tuple[int, ...]], list[str]] = {}
+    for each in run.suspects:
+        rows.setdefault((each.moment, each.bytes, each.stages), []).append(each.name)
+    return [
+        (_names(names), moment, format_bytes(size), _stages(stages))
+        for (moment, size, stages), names in list(rows.items())[:SUSPECTS_SHOWN]
+    ]
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
+
+
 def _no_suspect(found: Diagnosis) -> str:
+    message = found.failure.message
+    if message is None or message.tried is None:
+        return "the log says not how much was asked for"
     if found.size:
         return found.size
     return "none: the log may be of another model, plan or stack than the one given"
