@@ -125,7 +125,9 @@ TENSORRT = (
     "insufficient GPU memory.\n\nThe following component could not be created: KV cache\n"
     "Total GPU memory (GiB): 140.06\nFree GPU memory before component creation attempt (GiB): 9.50"
 )
-SAMPLER = "RuntimeError: CUDA out of memory occurred when warming up sampler with 512 dummy requests."
+SAMPLER = (
+    "RuntimeError: CUDA out of memory occurred when warming up sampler with 512 dummy requests."
+)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +155,9 @@ def test_a_share_that_is_free_is_told_and_none_larger() -> None:
 
 
 def test_a_check_counts_once_though_its_line_of_code_is_shown() -> None:
-    assert failure(f'    raise ValueError("No available memory for the cache"\n{NOTHING}').times == 1
+    assert (
+        failure(f'    raise ValueError("No available memory for the cache"\n{NOTHING}').times == 1
+    )
 
 
 def test_a_message_that_a_terminal_broke_is_read() -> None:

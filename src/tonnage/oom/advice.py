@@ -46,6 +46,9 @@ _MOMENTS: Final = {
 }
 """What helps at a moment of the step."""
 
+_WEIGHED: Final = ("loss", "optimizer step", "recomputation")
+"""Moments of which an estimate weighs what helps."""
+
 _GENERAL: Final = (
     "a smaller micro-batch with more accumulation: the same step, a little slower",
     "recompute activations in backward: at most a third more FLOPs",
@@ -88,9 +91,10 @@ def advice(failure: Failure, found: Verdict | None, *, weighed: bool = False) ->
     message = failure.message
     assert message is not None
     lines = list(_by_cause(message, found))
-    if found.cause in ("shortage", "larger than the device", "unknown") and not weighed:
-        lines += _MOMENTS.get(failure.moment or "", ())
-        lines += _GENERAL
+    if found.cause in ("shortage", "larger than the device", "unknown"):
+        if failure.moment not in _WEIGHED or not weighed:
+            lines += _MOMENTS.get(failure.moment or "", ())
+        lines += () if weighed else _GENERAL
     if message.pools:
         lines.append(
             f"{format_bytes(message.pools)} lie in private pools: CUDA graphs keep what they were "

@@ -16,7 +16,7 @@ from tonnage.plan import Setting
 MOST: Final = 32
 """Suspects that are named at most, the closest first."""
 
-_WITHIN: Final = {"recomputation": "forward"}
+MADE_IN: Final = {"recomputation": "forward"}
 """Moments in which what another moment makes is made again."""
 
 
@@ -72,7 +72,7 @@ def suspects(
                 segment=asked,
                 stages=(*seen.stages, stage) if seen and stage not in seen.stages else (stage,),
             )
-    wanted = _WITHIN.get(moment or "", moment)
+    wanted = MADE_IN.get(moment or "", moment)
     order = sorted(found.values(), key=lambda each: (each.moment != wanted, tried - each.bytes))
     return tuple(order[:MOST])
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from tonnage.oom.suspects import MADE_IN
 from tonnage.quantity import format_bytes
 from tonnage.report.changes import print_changes
 from tonnage.report.layout import bullets, console, facts, heading, listing, print_block
@@ -45,8 +46,9 @@ def print_diagnosis(found: Diagnosis, screen: Console | None = None) -> None:
         facts(screen, _message_rows(failure.message, found.size))
     if found.run is not None:
         _print_run(screen, found.run, found)
-    heading(screen, "What to do", "by the message alone, what costs least first")
-    bullets(screen, found.advice)
+    if found.advice:
+        heading(screen, "What to do", "by the message alone, what costs least first")
+        bullets(screen, found.advice)
 
 
 def _headline(found: Diagnosis) -> Text:
@@ -118,21 +120,28 @@ def _print_run(screen: Console, run: Run, found: Diagnosis) -> None:
         listing(
             screen,
             (("tensor", "left"), ("when", "left"), ("bytes", "right"), ("stages", "left")),
-            _suspect_rows(run),
+            _suspect_rows(run, found.failure.moment),
         )
     else:
         bullets(screen, [_no_suspect(found)])
     if served:
         return
     _print_expected(screen, run, found)
-    heading(screen, "What each change saves", "of the worst rank, by an estimate of it")
-    print_changes(screen, run.changes[:CHANGES_SHOWN])
+    note = "of the worst rank, by an estimate of it"
+    if run.expected is not None:
+        note += f"; then: at the {found.failure.moment}"
+    heading(screen, "What each change saves", note)
+    if not run.changes:
+        bullets(screen, ["no single change saves more than a trifle"])
+        return
+    print_changes(screen, run.changes[:CHANGES_SHOWN], run.saved_then[:CHANGES_SHOWN])
 
 
-def _suspect_rows(run: Run) -> list[tuple[str, str, str, str]]:
-    """A row for those that only their names tell apart."""
+def _suspect_rows(run: Run, moment: str | None) -> list[tuple[str, str, str, str]]:
+    """A row for those that only their names tell apart; where any are of the moment, only these."""
+    timely = [each for each in run.suspects if each.moment == MADE_IN.get(moment or "", moment)]
     rows: dict[tuple[str, int, tuple[int, ...]], list[str]] = {}
-    for each in run.suspects:
+    for each in timely or run.suspects:
         rows.setdefault((each.moment, each.bytes, each.stages), []).append(each.name)
     return [
         (_names(names), moment, format_bytes(size), _stages(stages))
