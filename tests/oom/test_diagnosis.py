@@ -161,3 +161,26 @@ def test_the_cache_of_a_request_is_the_one_that_an_engine_computes() -> None:
     assert found.run is not None
     assert [each.bytes for each in found.run.suspects] == [16 * GIB, 128 * 1024]
     assert found.run.changes == ()
+
+
+def test_what_helps_at_the_moment_that_failed_is_told_though_the_peak_lies_elsewhere() -> None:
+    frames = (
+        'Traceback (most recent call last):\n  File "torch/optim/adamw.py", line 606, in '
+        "_multi_tensor_adamw\n    torch._foreach_sqrt(device_exp_avg_sqs)\n"
+    )
+    plan = Plan(runtime="transformers", mbs=1, seq=4096)
+    found = diagnose_run(failure(frames + message(1002 * 2**20)), LLAMA, plan, NODE)
+    run = found.run
+    assert run is not None
+    assert run.answer.memory.peak_instant != "optimizer step"
+    fused = [change.fields for change in run.changes].index({"optimizer_step": "fused"})
+    # The temporaries of a foreach step are as large as the weights in bf16.
+    assert run.saved_then[fused] == pytest.approx(8_030_261_248 * 2, rel=1e-3)
+    assert len(run.saved_then) == len(run.changes)
+    assert not any("smaller micro-batch" in line for line in found.advice)
+
+
+def test_without_a_traceback_nothing_is_said_of_a_moment() -> None:
+    run = diagnose_run(failure(message(GIB)), LLAMA, Plan(), NODE).run
+    assert run is not None
+    assert set(run.saved_then) <= {None}
