@@ -6,12 +6,14 @@ object that names a key twice says two things. Each is an error here, for every 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 STANDARD_INPUT = "-"
 
@@ -30,14 +32,25 @@ def read_bounded(path: str, limit: int) -> bytes:
     Raises:
         UnreadableError: it is not there, not readable, or no regular file.
     """
+    with opened(path) as file:
+        return file.read(limit + 1)
+
+
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[BinaryIO]:
+    """A regular file, or standard input (``-``), to be read piece by piece.
+
+    Raises:
+        UnreadableError: it is not there, not readable, or no regular file.
+    """
     if path == STANDARD_INPUT:
-        return sys.stdin.buffer.read(limit + 1)
+        yield sys.stdin.buffer
+        return
     try:
         name = Path(path).expanduser()
         if not _is_readable(name):
             raise UnreadableError("is not a regular file")
-        with name.open("rb") as file:
-            return file.read(limit + 1)
+        file = name.open("rb")
     except OSError as error:
         raise UnreadableError(f"cannot be read: {error.strerror or error}") from None
     except RuntimeError:  # no home folder
@@ -46,6 +59,11 @@ def read_bounded(path: str, limit: int) -> bytes:
         if isinstance(error, UnreadableError):
             raise
         raise UnreadableError("cannot be read: no such name") from None
+    with file:
+        try:
+            yield file
+        except OSError as error:
+            raise UnreadableError(f"cannot be read: {error.strerror or error}") from None
 
 
 def _is_readable(path: Path) -> bool:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.oom.message import Message, find_messages
+from tonnage.oom.wordings import find_starts
 from tonnage.quantity import GIB, MIB
 
 PYTORCH_1_1 = (
@@ -63,6 +64,12 @@ def mib(value: float) -> int:
     return int(value * 100 + 0.5) * MIB // 100
 
 
+NOTES = {
+    start.backend: start.note
+    for text in (BARE, "Cuda failure 2 'out of memory'")
+    for start in find_starts(text, 0, len(text))
+}
+
 CASES = {
     PYTORCH_1_1: Message(
         backend="CUDA",
@@ -106,6 +113,7 @@ CASES = {
         reserved=gib(28.74) + mib(19.41),
         process=gib(29.8),
         others=gib(1) + mib(512),
+        count_others=2,
         pools=gib(2),
     ),
     HIP: Message(
@@ -140,7 +148,7 @@ CASES = {
         allowed=gib(18.13),
     ),
     CPU: Message(backend="CPU", tried=274877906944),
-    BARE: Message(backend="CUDA"),
+    BARE: Message(backend="CUDA", note=NOTES["CUDA"]),
     XLA: Message(backend="XLA", tried=17179869184),
 }
 
@@ -194,3 +202,74 @@ def test_no_text_is_more_than_it_can_take(text: str) -> None:
     assert all(
         message.backend == "CUDA" for _, message in find_messages(f"CUDA out of memory.{text}")
     )
+
+
+BARE_WORDINGS = {
+    "RuntimeError: cuda runtime error (2) : out of memory at /x/THCStorage.cu:58": "CUDA",
+    "RuntimeError: CUDA driver error: out of memory": "CUDA",
+    "HIP error: out of memory": "HIP",
+    "CUDA_ERROR_OUT_OF_MEMORY: out of memory": "CUDA",
+    "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`": "CUDA",
+    "[TensorRT-LLM][ERROR] CUDA runtime error in ::cudaMallocAsync(ptr, n, mCudaStream->get()): "
+    "out of memory (/app/tllmBuffers.h:112)": "CUDA",
+    "[0] include/alloc.h:103 NCCL WARN Cuda failure 2 'out of memory'": "NCCL",
+    "NCCL WARN Cuda failure 'out of memory'": "NCCL",
+    "Last error:\nFailed to CUDA calloc async 608 bytes": "NCCL",
+    "EL0004: Failed to allocate memory.": "NPU",
+}
+
+
+@pytest.mark.parametrize("text", BARE_WORDINGS)
+def test_what_has_no_figures_says_who_asked(text: str) -> None:
+    ((_, message),) = find_messages(text)
+    assert message.backend == BARE_WORDINGS[text]
+    assert message.note
+
+
+SIZES = {
+    "Resource exhausted: Out of memory while trying to allocate 5520758552 bytes.": 5520758552,
+    "RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. "
+    "Used 21.50G of 15.50G hbm. Exceeded hbm capacity by 6.00G.": gib(21.5),
+    "OOM when allocating tensor with shape[64,2016,9,9] and type float on GPU:0": 64 * 2016 * 324,
+    "Requested amount of GPU memory (24793579520 bytes) could not be allocated.": 24793579520,
+    "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 7.25 GiB for an array with "
+    "shape (1000,)": gib(7.25),
+    "XPU out of memory. Tried to allocate 1.50 GiB (GPU  0; 15.56 GiB total capacity; 0 bytes "
+    "already allocated; 0 bytes reserved in total by PyTorch)": gib(1.5),
+}
+
+
+@pytest.mark.parametrize("text", SIZES)
+def test_a_size_is_read_in_any_unit_or_as_a_shape(text: str) -> None:
+    ((_, message),) = find_messages(text)
+    assert message.tried == SIZES[text]
+
+
+def test_a_length_beyond_any_tensor_is_no_size() -> None:
+    ((_, message),) = find_messages("NPU out of memory. Tried to allocate more than 1EB memory")
+    assert message.tried is None
+    assert "no size of a tensor" in message.note
+
+
+@pytest.mark.parametrize("told", ["0 bytes", "17179869184.00 GiB"])
+def test_a_figure_that_cannot_be_is_none(told: str) -> None:
+    # In a container, and under WSL, the driver does not know what a process holds.
+    ((_, message),) = find_messages(PYTORCH_2_1.replace("20.81 GiB", told))
+    assert message.process is None
+    assert message.reserved == gib(12.09) + gib(4.84)
+
+
+@pytest.mark.parametrize("between", ["\n", "\n  ", "\n2025-01-01T00:00:00Z "])
+def test_a_message_broken_into_lines_is_read_whole(between: str) -> None:
+    ((_, message),) = find_messages(PYTORCH_2_1.replace(" GiB ", f" GiB{between}"))
+    assert message == CASES[PYTORCH_2_1]
+
+
+def test_a_message_that_was_cut_gives_what_is_left() -> None:
+    ((_, message),) = find_messages(PYTORCH_2_1[:100] + "\nINFO 9.00 GiB free")
+    assert (message.tried, message.allocated) == (3 * GIB, None)
+
+
+def test_what_follows_a_message_is_not_its_own() -> None:
+    ((_, message),) = find_messages(f"{BARE}\n\nhost: 3.00 GiB free; 9.00 GiB total capacity")
+    assert message.free is None

@@ -81,8 +81,10 @@ VERBS = {
     "oom": (
         "tonnage.cli.oom:oom",
         "Say what ran out of memory, when, why, and what to change.\n\n"
-        "Reads a CUDA, HIP, XPU, MPS or NPU out-of-memory message, vLLM's, or a whole log. With "
-        "MODEL and a plan, the tensor that was asked for is named and each change is weighed.",
+        "Reads a CUDA, HIP, XPU, MPS or NPU out-of-memory message, one of a serving engine or of "
+        "a kernel that kills, or a whole log of any length. With MODEL and a plan, the tensor that "
+        "was asked for is named and each change is weighed. Exit code 1 means that the log tells "
+        "of no memory that ran out.",
     ),
     "napkin": (
         "tonnage.cli.napkin:napkin",

@@ -2,84 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+import io
+from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from tonnage.errors import InputError
-from tonnage.files import UnreadableError, read_bounded
-from tonnage.oom.message import MOST, Message, find_messages
+from tonnage.files import UnreadableError, opened
+from tonnage.oom.host import Kill, find_kills
+from tonnage.oom.message import LONGEST, MOST, Message, find_messages
 from tonnage.oom.serving import CacheShortage, find_shortages
+from tonnage.oom.text import Stretch, stretches
+from tonnage.oom.traceback import LONGEST as TRACEBACK
+from tonnage.oom.traceback import Moment, Place, place, rank
 
-LARGEST_LOG: Final = 64 * 2**20
-"""Bytes of a log that are read: what comes after them is not looked at, and said so."""
 
-TRACEBACK: Final = 40_000
-"""Characters before a message in which its traceback is looked for."""
+class NoFailureError(InputError):
+    """A log that was read, and tells of no memory that ran out."""
 
-Moment: TypeAlias = Literal[
-    "load",
-    "setup of communication",
-    "forward",
-    "loss",
-    "recomputation",
-    "backward",
-    "optimizer step",
-    "gather of parameters",
-    "start of a serving engine",
-]
-
-_MOMENTS: Final[tuple[tuple[Moment, str], ...]] = (
-    (
-        "optimizer step",
-        r"optim/(?:adamw?|sgd|optimizer)\.py|_multi_tensor_|_fused_adam|"
-        r"optimizer\.step\(|distrib_optimizer\.py|in step_with_ready_grads|multi_tensor_apply",
-    ),
-    (
-        "gather of parameters",
-        r"_fsdp_param_group\.py.*in unshard|in _unshard|in all_gather_params"
-        r"|partition_parameters\.py|foreach_all_gather|in _prefetch",
-    ),
-    (
-        "recomputation",
-        r"in (?:recompute_fn|unpack_hook)|checkpoint\.py\", line \d+, in backward|"
-        r"in recompute_and_backward",
-    ),
-    (
-        "loss",
-        r"in cross_entropy|in _?(?:Causal|ForCausal)LMLoss|in fixed_cross_entropy|"
-        r"cross_entropy\.py|loss_fct\(|compute_language_model_loss",
-    ),
-    (
-        "backward",
-        r"_engine_run_backward|autograd/__init__\.py\", line \d+, in backward|"
-        r"\.backward\(|in (?:custom_backward|backward_step)\b",
-    ),
-    (
-        "setup of communication",
-        r"init_process_group|ncclCommInit|new_group\(|in _new_process_group",
-    ),
-    (
-        "start of a serving engine",
-        r"determine_(?:num_available_blocks|available_memory)|"
-        r"initialize_kv_cache|profile_run|_initialize_kv_caches|capture_model",
-    ),
-    (
-        "load",
-        r"in from_pretrained|load_state_dict|in load_(?:weights|model|checkpoint)|"
-        r"in _apply\b|model\.(?:to|cuda)\(",
-    ),
-    ("forward", r"in (?:_call_impl|forward|forward_step)\b"),
-)
-_PATTERNS: Final = tuple((moment, re.compile(text)) for moment, text in _MOMENTS)
-_RANK = re.compile(r"\[(?:default|rank) ?(\d{1,6})\]|(?:^|\W)[Rr]ank ?[=: ]? ?(\d{1,6})\b")
-_KILLED = (
-    re.compile(r"exit(?:code|ed with)? ?:? ?-9\b|exit code 137"),
-    re.compile(r"Signal 9"),
-    re.compile(r"Killed\b"),
-)
-"""One by one: a pattern that begins with letters of its own is found quickly."""
-_FRAME = re.compile(r'File "[^"\n]{1,400}", line \d{1,7}, in [^\n]{1,200}(?:\n[^\n]{1,400})?')
+    exit_code = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,16 +29,20 @@ class Failure:
     Attributes:
         message: the first message of an allocator, or None.
         shortage: the first check of a serving engine that failed, or None.
+        kill: a process that was killed, where nothing else is told; or None.
         moment: what the code was doing, by the traceback before the message; None: unknown.
+        frame: the deepest frame of that traceback; empty where there is none.
         rank: the rank that the message's line names; None: it names none.
         times: messages in the log.
         ranks: distinct ranks that they name.
-        truncated: the log is longer, or has more messages, than what is read of one.
+        truncated: the log has more messages than what is read of one.
     """
 
     message: Message | None = None
     shortage: CacheShortage | None = None
+    kill: Kill | None = None
     moment: Moment | None = None
+    frame: str = ""
     rank: int | None = None
     times: int = 1
     ranks: int = 0
@@ -106,93 +50,118 @@ class Failure:
 
 
 def read_log(path: str) -> Failure:
-    """The first failure of a log file, or of standard input (``-``).
+    """The first failure of a log file of any length, or of standard input (``-``).
 
     Raises:
-        InputError: it cannot be read, or says nothing of memory.
+        InputError: it cannot be read, is empty, or is no text.
+        NoFailureError: it says nothing of memory.
     """
     try:
-        content = read_bounded(path, LARGEST_LOG)
+        with opened(path) as file:
+            return _failure(file, path)
     except UnreadableError as error:
-        raise InputError(
-            field="LOG",
-            value=path,
-            problem=str(error),
-            accepted="a text file with an out-of-memory message, or - for standard input",
-        ) from None
-    text = content[:LARGEST_LOG].decode("utf-8", errors="replace")
-    return failure(text, name=path, truncated=len(content) > LARGEST_LOG)
+        raise _unreadable(path, str(error)) from None
 
 
-def failure(text: str, *, name: str = "the text", truncated: bool = False) -> Failure:
+def failure(text: str, *, name: str = "the text") -> Failure:
     """The first failure that a text tells of.
 
     Raises:
-        InputError: it tells of none.
+        NoFailureError: it tells of none.
     """
-    messages, shortages = find_messages(text), find_shortages(text)
-    if not messages and not shortages:
-        raise InputError(
-            field="LOG",
-            value=name,
-            problem="holds no out-of-memory message that is known",
-            accepted="PyTorch's (CUDA, HIP, XPU, MPS, CPU), torch_npu's, vLLM's or XLA's",
-            hint=_hint(text),
-        )
-    truncated = truncated or len(messages) == MOST
-    ranks = {rank for start, _ in messages if (rank := _rank(text, start)) is not None}
-    first_message = _most_telling(messages)
-    # A serving engine's own check is the cause of what its allocator says beside it.
-    if first_message is None or shortages:
-        start, shortage = shortages[0]
-        return Failure(
-            message=messages[0][1] if messages else None,
-            shortage=shortage,
-            moment="start of a serving engine",
-            rank=_rank(text, start),
-            times=len(messages) + len(shortages),
-            ranks=len(ranks),
-            truncated=truncated,
-        )
-    start, message = first_message
+    return _failure(io.BytesIO(text.encode("utf-8", errors="replace")), name)
+
+
+@dataclass(kw_only=True)
+class _Found:
+    """What has been seen of a log so far."""
+
+    message: tuple[Message, Place] | None = None
+    shortage: tuple[CacheShortage, Place] | None = None
+    kill: tuple[Kill, Place] | None = None
+    times: int = 0
+    ranks: set[int] = field(default_factory=set)
+    characters: int = 0
+    zeros: int = 0
+
+    def add(self, stretch: Stretch) -> None:
+        """See one stretch more."""
+        text, begin, end = stretch.text, stretch.begin, stretch.end
+        self.characters += end - begin
+        self.zeros += text.count("\0", begin, end)
+        for start, message in find_messages(text, begin, end)[: MOST - self.times]:
+            self.times += 1
+            self._count(text, start)
+            # The first that says how much was asked for tells most.
+            known = self.message[0] if self.message else None
+            if known is None or (known.tried is None and message.tried is not None):
+                self.message = (message, place(text, start))
+        for start, shortage in find_shortages(text, begin, end)[: MOST - self.times]:
+            self.times += 1
+            self._count(text, start)
+            self.shortage = self.shortage or (shortage, place(text, start))
+        for start, kill in find_kills(text, begin, end):
+            if self.kill is None or (kill.sure and not self.kill[0].sure):
+                self.kill = (kill, place(text, start))
+
+    def _count(self, text: str, start: int) -> None:
+        named = rank(text, start)
+        if named is not None:
+            self.ranks.add(named)
+
+
+def _failure(file: BinaryIO, name: str) -> Failure:
+    found = _Found()
+    for stretch in stretches(file, before=TRACEBACK, after=LONGEST):
+        found.add(stretch)
+        if found.times >= MOST:
+            break
+    message = found.message[0] if found.message else None
+    # A serving engine's own check is the cause of what its allocator says beside it, and a launcher
+    # kills the other ranks once one has failed.
+    told = found.shortage or found.message or found.kill
+    if told is None:
+        raise _nothing(name, found)
+    where = told[1]
     return Failure(
         message=message,
-        moment=_moment(text, start),
-        rank=_rank(text, start),
-        times=len(messages),
-        ranks=len(ranks),
-        truncated=truncated,
+        shortage=found.shortage[0] if found.shortage else None,
+        kill=found.kill[0] if found.kill and told is found.kill else None,
+        moment=_moment(found, message, where),
+        frame=where.frame,
+        rank=where.rank,
+        times=max(found.times, 1),
+        ranks=len(found.ranks),
+        truncated=found.times >= MOST,
     )
 
 
-def _most_telling(messages: list[tuple[int, Message]]) -> tuple[int, Message] | None:
-    """The first message that says what was tried; else the first."""
-    full = [pair for pair in messages if pair[1].tried is not None]
-    return next(iter(full or messages), None)
+def _moment(found: _Found, message: Message | None, where: Place) -> Moment | None:
+    if found.shortage:
+        return "start of a serving engine"
+    if where.moment is None and message is not None and message.backend == "NCCL":
+        return "setup of communication"
+    return where.moment
 
 
-def _rank(text: str, start: int) -> int | None:
-    """The rank that the message's own line names."""
-    line = text[text.rfind("\n", max(0, start - 2000), start) + 1 : start]
-    match = _RANK.search(line)
-    return int(next(group for group in match.groups() if group)) if match else None
+def _unreadable(name: str, problem: str) -> InputError:
+    return InputError(
+        field="LOG",
+        value=name,
+        problem=problem,
+        accepted="a text file with an out-of-memory message, or - for standard input",
+    )
 
 
-def _moment(text: str, start: int) -> Moment | None:
-    """What the deepest telling frame of the traceback says; the more special word wins."""
-    before = text[max(0, start - TRACEBACK) : start]
-    opening = before.rfind("Traceback (most recent call last)")
-    frames = "\n".join(_FRAME.findall(before[max(opening, 0) :]))
-    for moment, pattern in _PATTERNS:
-        if pattern.search(frames):
-            return moment
-    return None
-
-
-def _hint(text: str) -> str:
-    """Failures that are often taken for this one."""
-    if any(pattern.search(text) for pattern in _KILLED):
-        return "a process that was killed (signal 9) ran out of host memory, not of a device's"
-    if "CUBLAS_STATUS_ALLOC_FAILED" in text:
-        return "cuBLAS could not get its workspace: leave it room (--margin) or allocate it first"
-    return ""
+def _nothing(name: str, found: _Found) -> InputError:
+    if not found.characters:
+        return _unreadable(name, "is empty")
+    if found.zeros:
+        return _unreadable(name, "is no text (it has zero bytes), and holds no known message")
+    return NoFailureError(
+        field="LOG",
+        value=name,
+        problem="tells of no memory that ran out",
+        accepted="messages of PyTorch (CUDA, HIP, XPU, MPS, CPU), torch_npu, XLA, TensorFlow, "
+        "NCCL, cuBLAS, vLLM, SGLang, TensorRT-LLM and of a kernel that kills",
+    )

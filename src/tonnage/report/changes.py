@@ -29,20 +29,31 @@ def signed_bytes(size: float) -> str:
     return f"{'+' if size >= 0 else '-'}{format_bytes(abs(size))}"
 
 
-def print_changes(screen: Console, changes: Sequence[Change]) -> None:
-    """A table of changes, in the order given."""
+def print_changes(
+    screen: Console, changes: Sequence[Change], then: Sequence[int | None] = ()
+) -> None:
+    """A table of changes, in the order given.
+
+    Args:
+        screen: where.
+        changes: what is changed.
+        then: bytes that each saves at another moment than the peak's; empty: not shown.
+    """
+    shown = any(size is not None for size in then)
     table = grid(
         Column("memory", justify="right", no_wrap=True),
+        *([Column("then", justify="right", no_wrap=True)] if shown else ()),
         Column("step", justify="right", no_wrap=True),
         Column("", no_wrap=True),
         Column("change", ratio=1),
     )
     table.show_header, table.header_style = True, "dim"
-    for change in changes:
+    for index, change in enumerate(changes):
         fits = ("fits", "green") if change.answer.fits else ("too large", "red")
         remark = f"  ({change.alters})" if change.alters else ""
         table.add_row(
             signed_bytes(change.bytes),
+            *([signed_bytes(-(then[index] or 0))] if shown else ()),
             f"{change.share:+.1%}",
             Text(*fits),
             Text.assemble(change_words(change), (remark, "dim")),

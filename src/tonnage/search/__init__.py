@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tonnage.search.advice import Advice, advice
 from tonnage.search.answer import Binding, Neighbour, Point, Proposal, SearchAnswer
-from tonnage.search.changes import Change, changes, nearest
+from tonnage.search.changes import TRIFLE, Change, changes, every_change, nearest
 from tonnage.search.question import KNOBS, LOOSE, Objective, Question, Ties
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KNOBS",
     "LOOSE",
+    "TRIFLE",
     "Advice",
     "Binding",
     "Change",
@@ -29,6 +30,7 @@ __all__ = [
     "Ties",
     "advice",
     "changes",
+    "every_change",
     "find_plans",
     "nearest",
     "why_not",

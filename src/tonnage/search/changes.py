@@ -83,18 +83,19 @@ def changes(
         before: the estimate of the plan as it is, where there is one already.
     """
     before = before or estimate(architecture, plan, cluster, limits)
-    return _saving(_every(architecture, before, cluster, limits), before)
+    return _saving(every_change(architecture, before, cluster, limits), before)
 
 
-def _every(
+def every_change(
     architecture: Architecture, before: Estimate, cluster: Cluster, limits: Limits | None
 ) -> list[Change]:
-    """Every single change that is a plan."""
-    return [
+    """Every single change that is a plan, whatever it saves, the cheapest in time first."""
+    found = [
         weighed
         for fields, alters in _moves(before.plan, len(architecture.layers))
         if (weighed := weigh(architecture, before, cluster, limits, fields, alters))
     ]
+    return sorted(found, key=_cost)
 
 
 def _saving(found: list[Change], before: Estimate) -> tuple[Change, ...]:
@@ -116,7 +117,7 @@ def nearest(
     until the plan fits (one answer, or none where all of them are not enough).
     """
     before = before or estimate(architecture, plan, cluster, limits)
-    single = _every(architecture, before, cluster, limits)
+    single = every_change(architecture, before, cluster, limits)
     enough = [change for change in _saving(single, before) if change.answer.fits]
     if enough:
         return tuple(enough[:MOST])
