@@ -18,7 +18,7 @@ from tests.cli.running import run
 PAGES = sorted((Path(__file__).parents[2] / "docs" / "how-to").glob("*.md"))
 _BLOCK = re.compile(r"^```(toml|yaml|sh|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"# ([\w.-]+\.\w+)\n")
-_STDIN = re.compile(r"echo '(.*)' \| ")
+_STDIN = re.compile(r"(?:echo|printf) '(.*)' \| ")
 _PIPE = re.compile(r" \| (head -|cut -c-)(\d+)$")
 
 
@@ -48,8 +48,9 @@ def _output(command: str, shown: list[str]) -> list[str]:
     given, pipe = _STDIN.match(command), _PIPE.search(command)
     command = _PIPE.sub("", _STDIN.sub("", command)).removeprefix("tonnage ")
     words, _, file = command.partition(" > ")
-    result = run(*shlex.split(words), stdin=given[1] if given else "")
+    result = run(*shlex.split(words), stdin=given[1].replace(r"\n", "\n") if given else "")
     assert result.code in {0, 2, 3}, result.err
+    assert "COMMAND:" not in result.err, command
     if file:
         Path(file).write_text(result.out, encoding="utf-8")
         return []
