@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 from tonnage.algebra import Number, largest, total
 from tonnage.ledger.operation import Operation, Operations, Weight, weights_of
@@ -22,6 +22,10 @@ Rule = Callable[Concatenate[Setting, Operations, P], R]
 Size = Callable[[Setting, Weight], Number]
 Pieces: TypeAlias = Sequence[tuple[Operations, int]]
 """Pieces of a stage, and how often it holds each."""
+
+
+RECOMPUTE: Final = ("recompute", "recompute_modules")
+"""What a plan says of recomputation within a layer: few rules of a piece read it."""
 
 
 class Piece(tuple[Operation, ...]):
@@ -63,7 +67,7 @@ def by_piece(*ignores: str) -> Callable[[Rule[P, R]], Rule[P, R]]:
     return decorate
 
 
-@by_piece()
+@by_piece(*RECOMPUTE)
 def weight_sums(
     setting: Setting, operations: Operations, size: Size
 ) -> dict[tuple[str, bool], Number]:
@@ -80,7 +84,7 @@ def sum_of(setting: Setting, operations: Operations, size: Size) -> Number:
     return total(weight_sums(setting, operations, size).values())
 
 
-@by_piece()
+@by_piece(*RECOMPUTE)
 def largest_weight(setting: Setting, operations: Operations, size: Size) -> Number:
     """The largest of a size among the weights of a piece; 0 where it has none."""
     return largest(size(setting, weight) for weight in weights_of(operations))

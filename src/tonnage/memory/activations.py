@@ -14,7 +14,7 @@ from tonnage.ledger.flops import block_length
 from tonnage.ledger.frozen import reaches_layers
 from tonnage.ledger.layer import layer_input, recomputed_modules
 from tonnage.ledger.operation import union_bytes
-from tonnage.ledger.piece import by_piece
+from tonnage.ledger.piece import RECOMPUTE, by_piece
 from tonnage.ledger.selective import OUTPUTS
 from tonnage.memory.gradients import keeps_own_gradients
 from tonnage.memory.liveness import Walk, walk
@@ -74,7 +74,7 @@ def late_by_chunk(setting: Setting, ledger: StageLedger, chunk: tuple[Layer, ...
     return _sum(late, chunk)
 
 
-@by_piece()
+@by_piece(*RECOMPUTE)
 def _for_weights(_: Setting, operations: Operations) -> Number:
     """What products with weights that train read, and the gradients of what they write."""
     kept: list[Tensor] = []
@@ -164,19 +164,19 @@ def _with_rest(setting: Setting, operations: Operations, gradients: bool) -> Num
     return union_bytes(needed.values()) + walked.backward
 
 
-@by_piece()
+@by_piece(*RECOMPUTE)
 def _without_saved(setting: Setting, operations: Operations) -> Number:
     """The most that a layer's forward pass holds when it keeps nothing but its input."""
     return walk(setting, operations, (layer_input(setting),)).forward
 
 
-@by_piece()
+@by_piece(*RECOMPUTE)
 def _with_input(setting: Setting, operations: Operations) -> Number:
     """A layer's input and all that it saves."""
     return union_bytes((layer_input(setting), *_all_saved(operations)))
 
 
-@by_piece()
+@by_piece(*RECOMPUTE)
 def saved_by(_: Setting, operations: Operations) -> Number:
     """All that a piece saves, whatever is recomputed: what the embedding and the head keep."""
     return union_bytes(_all_saved(operations))

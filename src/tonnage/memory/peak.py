@@ -21,7 +21,7 @@ from tonnage.ledger import (
 from tonnage.ledger.embedding import token_table
 from tonnage.ledger.mtp import predictors_losses
 from tonnage.ledger.operation import union_bytes
-from tonnage.ledger.piece import by_piece, sum_of
+from tonnage.ledger.piece import RECOMPUTE, by_piece, sum_of
 from tonnage.memory.activations import (
     Transients,
     backward_transients,
@@ -347,7 +347,7 @@ def grown_gradients(
     return Appearing(early=resting, top=resting, later=resting, bottom=whole, end=whole)
 
 
-@by_piece()
+@by_piece(*RECOMPUTE)
 def _scratch(_: Setting, operations: Operations) -> Number:
     """The most that backward kernels of some operations need for themselves."""
     return largest(union_bytes(operation.scratch_backward) for operation in operations)

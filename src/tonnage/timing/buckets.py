@@ -8,7 +8,7 @@ from tonnage.ledger import Operations, StageLedger
 from tonnage.ledger.data_parallel import AXES
 from tonnage.ledger.joined import parameter
 from tonnage.ledger.operation import Weight, weights_of
-from tonnage.ledger.piece import by_piece
+from tonnage.ledger.piece import RECOMPUTE, by_piece
 from tonnage.plan import Setting
 
 
@@ -35,7 +35,7 @@ def _group(axis: str) -> str:
     return "expert" if axis == AXES["expert"] else "dense"
 
 
-@by_piece()
+@by_piece(*RECOMPUTE)
 def _filled(setting: Setting, operations: Operations, group: str) -> Number:
     """Buckets that the gradients of a piece fill.
 
@@ -51,7 +51,7 @@ def _filled(setting: Setting, operations: Operations, group: str) -> Number:
     return total(minimum(size / setting.runtime.reduce_bytes, 1.0) for size in sizes.values())
 
 
-@by_piece()
+@by_piece(*RECOMPUTE)
 def _parameters(setting: Setting, operations: Operations, group: str) -> int:
     """Parameters of a piece that train."""
     return len({parameter(setting, weight) for weight in _trained(operations, group)})

@@ -9,7 +9,7 @@ from tonnage.algebra import Number, maximum, total, where
 from tonnage.cluster import Cluster
 from tonnage.ledger import Operations
 from tonnage.ledger.operation import Phase
-from tonnage.ledger.piece import by_piece
+from tonnage.ledger.piece import RECOMPUTE, by_piece
 from tonnage.plan import Setting
 from tonnage.plan.schedule import OVERLAPPED
 from tonnage.timing import constants
@@ -48,7 +48,7 @@ class Pass:
         return self.compute + total(self.exposed.values()) + self.host
 
 
-@by_piece("recompute", "recompute_modules")
+@by_piece(*RECOMPUTE)
 def one_pass(
     setting: Setting,
     operations: Operations,

@@ -14,7 +14,7 @@ from tonnage.ledger import Operations, StageLedger
 from tonnage.ledger.flops import layers_recomputed
 from tonnage.ledger.frozen import reaches_layers
 from tonnage.ledger.layer import recomputed_modules
-from tonnage.ledger.piece import by_piece, sum_of, trained_numel
+from tonnage.ledger.piece import RECOMPUTE, by_piece, sum_of, trained_numel
 from tonnage.plan import Setting
 from tonnage.plan.schedule import OVERLAPPED
 from tonnage.timing import constants
@@ -109,7 +109,7 @@ def _times(
     )
 
 
-@by_piece()
+@by_piece(*RECOMPUTE)
 def _weights(setting: Setting, operations: Operations, rate: Rates) -> Number:
     """Seconds of a layer's backward pass that make its weights' gradients."""
     return total(weight_seconds(setting, rate, op) for op in operations)
