@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tonnage.algebra import Number, is_zero, largest, maximum, minimum, total
 from tonnage.ledger import StageLedger
@@ -35,6 +35,9 @@ class MicroBatch:
     shared: Number
     head: Number
     limit: Number | None = None
+    _weighed: dict[int, tuple[Held, Number]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def inside(self, held: Held) -> Number:
         """What the layers keep of all micro-batches that are held, wherever it lies."""
@@ -44,7 +47,16 @@ class MicroBatch:
         return inside + total(n * size for n, size in zip(held.late, self.late, strict=True))
 
     def bytes(self, held: Held) -> Number:
-        """Of all micro-batches that are held, what is on the device."""
+        """Of all micro-batches that are held, what is on the device.
+
+        Of one moment several figures are asked for: the sum over chunks is made once.
+        """
+        key = id(held)
+        if key not in self._seen:
+            self._seen[key] = held, self._on_device(held)  # held on to, so is the key
+        return self._seen[key][1]
+
+    def _on_device(self, held: Held) -> Number:
         inside = self.inside(held)
         if self.limit is not None:
             inside = minimum(inside, self.limit)

@@ -10,11 +10,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tonnage.ledger.layer import layer_input
 from tonnage.search.away import Away
 from tonnage.search.count import plans_of
 from tonnage.search.layouts import Deck
-from tonnage.search.legality import Columns
-from tonnage.search.modes import NONE, Mode
+from tonnage.search.legality import Columns, distinct
+from tonnage.search.modes import AWAY, Mode
 from tonnage.search.pieces import Floats, Held, Parts, Room, Work, least
 from tonnage.search.space import DEGREES, Space
 
@@ -122,12 +123,12 @@ class _Part:
 
 
 def _least_bytes(space: Space, shared: dict[str, Any], pp: int, rows: Columns) -> Floats:
-    """The states of each row, spread evenly over the stages: the fullest holds no less.
+    """What the mean stage holds of each row: the fullest holds no less.
 
-    How many replicas there are follows from the stages and tp, so that few rows differ.
+    How many replicas there are follows from the stages and tp, so that the states of few rows
+    differ.
     """
-    coded = np.stack([rows[name] for name in ("tp", "ep", "etp")], axis=1)
-    _, first, place = np.unique(coded, axis=0, return_index=True, return_inverse=True)
+    first, place = distinct([rows[name] for name in ("tp", "ep", "etp")])
     once = {name: column[first] for name, column in rows.items()}
     once["shard"] = once["dp"] * once["cp"]
     zero = max(space.zero_stages)
@@ -137,8 +138,25 @@ def _least_bytes(space: Space, shared: dict[str, Any], pp: int, rows: Columns) -
     embedding, head = states.ends
     resting = counts @ states.resting + embedding[0] + head[0]
     stepping = counts @ states.stepping + embedding[2] + head[2]
-    least: Floats = (np.maximum(resting, stepping) / pp)[place.ravel()]
+    alive = _least_alive(space, fields, pp, rows)
+    least: Floats = np.maximum(resting[place] / pp + alive, stepping[place] / pp)
     return least
+
+
+def _least_alive(space: Space, fields: dict[str, Any], pp: int, rows: Columns) -> Floats:
+    """Activations of the mean stage, by row: of each micro-batch in flight a layer's input.
+
+    A stage has as many in flight as there are stages from it to the last one, or all there are;
+    no schedule has fewer.
+    """
+    if True in space.question.kept_away(AWAY):
+        return np.zeros(len(rows["tp"]))
+    whole = {**rows, "shard": rows["dp"] * rows["cp"]}
+    setting = Parts.of(space, fields, whole, kept=False).setting
+    few = np.minimum(rows["grad_acc"], pp)
+    in_flight = few * (2 * pp - few + 1) / (2 * pp)
+    alive: Floats = in_flight * np.asarray(layer_input(setting).bytes, dtype=np.float64)
+    return alive
 
 
 def material(batch: Batch, chosen: Index, modes: Sequence[Mode]) -> Material:
@@ -203,18 +221,16 @@ def _floors(space: Space, sp: bool, exchange: str, parts: Sequence[_Part]) -> li
     if not len(ends) or not ends[-1]:
         return [np.empty(0) for _ in parts]
     every = {n: np.concatenate([part.rows[n] for part in parts]) for n in parts[0].rows}
-    coded = np.stack([every[name] for name in DEGREES], axis=1)
-    _, first, place = np.unique(coded, axis=0, return_index=True, return_inverse=True)
+    first, place = distinct([every[name] for name in DEGREES])
     once = {name: column[first] for name, column in every.items()}
     once["shard"] = once["dp"] * once["cp"]
     decks = parts[int(np.searchsorted(ends, first[0], "right"))].decks
     kinds = _kinds(space, _fields(space, sp, exchange, decks), once, kept=False)
-    found = least([parts.work((NONE,)) for parts in kinds])
-    counts = np.array(list(space.question.architecture.kinds().values()), dtype=float)
-    outer = found.embedding + np.minimum.reduce(list(found.head.values()))
+    schedules = {deck.schedule for part in parts for deck in part.decks}
+    found = [each.microbatch(schedules) for each in kinds]
     shown = {
-        schedule: (counts @ found.passes(schedule)[1] + outer)[place.ravel()]
-        for schedule in {deck.schedule for part in parts for deck in part.decks}
+        schedule: np.minimum.reduce([each[schedule] for each in found])[place]
+        for schedule in schedules
     }
     floors = []
     for end, part in zip(ends, parts, strict=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -55,3 +57,13 @@ def exchanged(rows: Columns, exchange: str, architecture: Architecture) -> NDArr
         for field, _ in TP_SPLITS.get(type(layer.mixer), ()):
             legal &= (getattr(layer.mixer, field) // rows["tp"]) % rows["cp"] == 0
     return legal
+
+
+def distinct(columns: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The rows of some columns that differ: a place of each, and which of them every row is."""
+    code = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        values = np.unique(column)
+        code = code * len(values) + np.searchsorted(values, column)
+    _, first, place = np.unique(code, return_index=True, return_inverse=True)
+    return first, place

@@ -8,7 +8,7 @@ degrees, by the same functions of `tonnage.timing` and `tonnage.memory` that wei
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -205,11 +205,6 @@ class Parts:
                 selected[mode["recompute_modules"]] = self._table(
                     [time.selected for time in found.values()]
                 )
-        heads = {}
-        for loss in self.space.losses:
-            of_loss = with_loss(setting, loss)
-            passes = self._passes(of_loss, self.ledger(of_loss).head)
-            heads[loss] = self._column(passes + loss_seconds(of_loss, rate))
         forward, backward = ([getattr(t, way) for t in times.values()] for way in PHASES)
         seconds = [self._table([each.seconds for each in way]) for way in (forward, backward)]
         compute = [self._table([each.compute for each in way]) for way in (forward, backward)]
@@ -227,9 +222,39 @@ class Parts:
             compute=compute[0] + compute[1],
             selected=selected,
             embedding=self._column(self._passes(setting, ledger.embedding)),
-            head=heads,
+            head=self._heads(rate),
             window=self._window(ledger, times, rate),
         )
+
+    def microbatch(self, schedules: Iterable[str]) -> dict[str, Floats]:
+        """Seconds of one micro-batch through the whole model, without recomputation, by schedule.
+
+        The least of all losses.
+        """
+        setting, cluster = self.setting, self.space.cluster
+        rate = rates(setting, cluster.device, self.space.question.limits.efficiency)
+        ledger = self.ledger(setting)
+        counts = setting.architecture.kinds()
+        passes = [
+            (counts[layer], one_pass(setting, operations, phase, rate, cluster))
+            for layer, operations in ledger.layers.items()
+            for phase in PHASES
+        ]
+        ends = self._passes(setting, ledger.embedding)
+        ends = ends + np.minimum.reduce(list(self._heads(rate).values()))
+        whole = self._column(total(count * each.seconds for count, each in passes) + ends)
+        exchanged = total(count * each.exposed["expert_parallel"] for count, each in passes)
+        hidden = self._column((1.0 - exchange_shown(setting)) * exchanged)
+        return {name: whole - hidden if name in OVERLAPPED else whole for name in schedules}
+
+    def _heads(self, rate: Rates) -> dict[str, Floats]:
+        """Both passes after the last layer, with each loss, by row."""
+        heads = {}
+        for loss in self.space.losses:
+            run = with_loss(self.setting, loss)
+            passes = self._passes(run, self.ledger(run).head)
+            heads[loss] = self._column(passes + loss_seconds(run, rate))
+        return heads
 
     def _window(self, ledger: StageLedger, times: Mapping[Layer, LayerTime], rate: Rates) -> Window:
         """The compute of each part alone, as a stage of its own has it."""

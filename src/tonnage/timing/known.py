@@ -44,33 +44,40 @@ class Known:
         columns = [np.asarray(value, dtype=np.float64) for value in values]
         rows = np.stack(np.broadcast_arrays(*columns))
         code = _mixed(rows)
-        self._learn(rows, code)
-        place = np.minimum(np.searchsorted(self._codes, code), len(self._codes) - 1)
+        place, new = self._find(code)
+        if new.any():
+            self._learn(rows, code, new)
+            place, _ = self._find(code)
         found = self._found[place]
         other = (self._rows[:, place] != rows).any(axis=0)
         if other.any():
             found[other] = self._function(*rows[:, other])
         return found
 
-    def _learn(self, rows: NDArray[np.float64], code: NDArray[np.uint64]) -> None:
+    def _find(self, code: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Where codes are, and which are not there."""
+        import numpy as np
+
+        if not len(self._codes):
+            return np.zeros(len(code), dtype=np.intp), np.ones(len(code), dtype=bool)
+        place = np.minimum(np.searchsorted(self._codes, code), len(self._codes) - 1)
+        return place, self._codes[place] != code
+
+    def _learn(
+        self, rows: NDArray[np.float64], code: NDArray[np.uint64], new: NDArray[np.bool_]
+    ) -> None:
         """Work out the rows whose codes are new."""
         import numpy as np
 
-        place = np.searchsorted(self._codes, code)
-        new = np.ones(len(code), dtype=bool)
-        if len(self._codes):
-            new = self._codes[np.minimum(place, len(self._codes) - 1)] != code
-        if not new.any():
-            return
         if len(self._codes) > MOST:
             self._forget()
-            new[:] = True
+            new = np.ones(len(code), dtype=bool)
         codes, first = np.unique(code[new], return_index=True)
         fresh = rows[:, np.flatnonzero(new)[first]]
-        codes = np.concatenate([self._codes, codes])
-        order = np.argsort(codes)
         every = np.concatenate([self._rows, fresh], axis=1) if len(self._codes) else fresh
+        codes = np.concatenate([self._codes, codes])
         found = np.concatenate([self._found, self._function(*fresh)])
+        order = np.argsort(codes)
         self._codes, self._rows, self._found = codes[order], every[:, order], found[order]
 
     def _forget(self) -> None:
