@@ -35,9 +35,7 @@ class MicroBatch:
     shared: Number
     head: Number
     limit: Number | None = None
-    _weighed: dict[int, tuple[Held, Number]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    _seen: dict[int, tuple[Held, Number]] = field(default_factory=dict, repr=False, compare=False)
 
     def inside(self, held: Held) -> Number:
         """What the layers keep of all micro-batches that are held, wherever it lies."""

@@ -39,7 +39,7 @@ from tonnage.search.table import DECIDING
 STRUCTURAL: Final = ("tp", "cp", "ep")
 """The degrees that, with pp, make two plans structurally different."""
 
-SEEDS: Final = 512
+SEEDS: Final = 1024
 """Rows that are looked at first."""
 
 Column = NDArray[np.int64]
