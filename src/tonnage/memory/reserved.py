@@ -82,8 +82,8 @@ def reserved_bound(setting: Setting, ledger: StageLedger, memory: StageMemory) -
 def _waiting(setting: Setting, ledger: StageLedger) -> Number:
     """All that waits for collectives at the most: what a full queue touches, or a whole step."""
     counts = ledger.stage.kinds()
-    late = [(_late(setting, ops), counts[layer]) for layer, ops in ledger.layers.items()]
-    ends = [_late(setting, end) for end in (ledger.embedding, ledger.head) if end]
+    late = [(touched_late(setting, ops), counts[layer]) for layer, ops in ledger.layers.items()]
+    ends = [touched_late(setting, end) for end in (ledger.embedding, ledger.head) if end]
     touched = total(end.bytes for end in ends)
     entries = sum(count * each.entries for each, count in late) + sum(end.entries for end in ends)
     # A queue is so many layers, and the ends once for each micro-batch that is in it.
@@ -107,7 +107,7 @@ class Late:
 
 
 @by_piece()
-def _late(setting: Setting, operations: Operations) -> Late:
+def touched_late(setting: Setting, operations: Operations) -> Late:
     """Storages that collectives touch in a layer's passes, and the launches of these.
 
     Forward those that the collective reads and writes, backward their gradients; forward once

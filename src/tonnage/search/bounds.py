@@ -17,9 +17,10 @@ from tonnage.algebra import total
 from tonnage.ledger.operation import Phase
 from tonnage.memory.buffers import entries_of_step
 from tonnage.memory.host import IN_FLIGHT
+from tonnage.memory.reserved import GAPS, SEGMENTS
 from tonnage.memory.schedule import fullest, live_per_chunk
 from tonnage.plan import Plan
-from tonnage.plan.schedule import chunks, least, streams
+from tonnage.plan.schedule import SPLITS, chunks, least, streams
 from tonnage.search.layouts import Deck, Ints
 from tonnage.search.legality import Columns
 from tonnage.search.modes import AWAY, Mode
@@ -223,6 +224,40 @@ class Bounds:
             resting[:, positions] += np.where(filled, full[pairs.shard], rest[pairs.shard])[:, None]
             stepping[:, positions] += step[pairs.shard, None]
         return resting, stepping
+
+    def bytes(
+        self, pairs: Pairs, active: Floats, held: Held, apart: Floats | None
+    ) -> tuple[Floats, Floats]:
+        """The fullest stage's tensors, and what the allocator holds of them at the least, by pair.
+
+        Args:
+            pairs: layouts and shards of states.
+            active: what lives beside the states, by pair and stage.
+            held: bytes of the parts' states, by shard.
+            apart: what the closed bound of reserved memory adds; None where there is none, and
+                it is the tensors' share.
+        """
+        resting, stepping = self.states(pairs, held)
+        tensors: Floats = np.maximum(resting + active, stepping).max(axis=1)
+        if apart is None:
+            return tensors, tensors
+        # The bound sums categories at their largest.
+        bound = np.maximum(resting, stepping) + active + apart
+        return tensors, np.maximum(tensors, bound.max(axis=1))
+
+    def apart(self, pairs: Pairs, active: Floats, mode: Mode, room: Room) -> Floats | None:
+        """What `tonnage.memory.reserved.reserved_bound` adds to tensors, by pair and stage.
+
+        Gaps among what comes and goes, and what waits for collectives. None where it does not hold.
+        """
+        if room.waiting is None or self._deck.schedule in SPLITS:
+            return None
+        passes = 3 if mode["recompute"] == "full" else 2
+        step = passes * _spread(self._counts, pairs, room.waiting.once[:, pairs.row])
+        whole = self._microbatches[pairs.row, None] * step
+        waiting = np.minimum(whole, room.waiting.queue[pairs.row, None])
+        apart: Floats = GAPS * active + waiting + SEGMENTS
+        return apart
 
     @cached_property
     def _filled(self) -> NDArray[np.bool_]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tonnage.search.away import Away
 from tonnage.search.batch import Batch, Index, Material
@@ -60,12 +61,21 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidates:
-    """Plans of one group that no bound has excluded."""
+    """Plans of one group that no bound has excluded.
+
+    Attributes:
+        choice: what they share.
+        rows: their numbers.
+        seconds: floors of a step.
+        device: floors of bytes, as a closed bound has them.
+        doubtful: which of them only that bound makes too large (`tonnage.search.doubtful`).
+    """
 
     choice: Choice
     rows: Columns
     seconds: Floats
     device: Floats
+    doubtful: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +100,12 @@ class States:
         return Pairs(layout=pairs.layout[origin], row=pairs.row[origin], shard=shard), origin
 
     def split(
-        self, choice: Callable[..., Choice], pairs: Pairs, seconds: Floats, device: Floats
+        self,
+        choice: Callable[..., Choice],
+        pairs: Pairs,
+        seconds: Floats,
+        device: Floats,
+        doubtful: NDArray[np.bool_],
     ) -> Iterator[Candidates]:
         """Pairs with their floors as candidates, a group for each layout."""
         for layout in np.unique(pairs.layout):
@@ -101,6 +116,7 @@ class States:
                 rows={name: column[shard] for name, column in self.rows.items()},
                 seconds=seconds[mine],
                 device=device[mine],
+                doubtful=doubtful[mine],
             )
 
 

@@ -6,6 +6,8 @@ best of the plans that it excludes are replayed before they are dropped.
 
 from __future__ import annotations
 
+import heapq
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +30,13 @@ class Doubt:
 
     structure: Structure
     found: Found
+
+
+def last_replayed(doubts: list[Doubt]) -> float:
+    """Seconds of the slowest plan that would be replayed; a slower one never is."""
+    if len(doubts) < MOST:
+        return math.inf
+    return heapq.nsmallest(MOST, (doubt.found.seconds for doubt in doubts))[-1]
 
 
 def settle(

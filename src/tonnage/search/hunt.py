@@ -23,7 +23,7 @@ from tonnage.plan import resolve
 from tonnage.search.batch import Batch, Index, batches, material, states_of
 from tonnage.search.bounds import Bounds, Pairs
 from tonnage.search.candidates import Candidates, Choice, Look, States, parts_of
-from tonnage.search.doubtful import Doubt
+from tonnage.search.doubtful import Doubt, last_replayed
 from tonnage.search.evaluate import evaluate
 from tonnage.search.group import Group, Weighed
 from tonnage.search.layouts import kind_prefix
@@ -258,28 +258,33 @@ class Hunt:
     ) -> Iterator[Candidates]:
         """Candidates of one way of recomputation and one loss: those that fit and add something."""
         active = bounds.active(pairs, mode, loss, look.stuff.room)
+        apart = bounds.apart(pairs, active, mode, look.stuff.room)
         limits = self._limits(look.deck.pp, look.stuff.rows)
         among = np.arange(len(pairs))
         for number, states in enumerate(look.states):
             chosen, origin = states.spread(pairs, among)
-            resting, stepping = bounds.states(chosen, states.held)
-            tensors = np.maximum(resting + active[origin], stepping).max(axis=1)
-            device = tensors * self._share + look.stuff.room.outside[chosen.row]
+            beyond = None if apart is None or states.away.parameters else apart[origin]
+            tensors, reserved = bounds.bytes(chosen, active[origin], states.held, beyond)
+            device = reserved * self._share + look.stuff.room.outside[chosen.row]
+            doubtful = (device > self._most) & (
+                tensors + look.stuff.room.outside[chosen.row] <= self._most
+            )
             within, step = limits[chosen.row], seconds[origin]
-            kept = self._adds(step, device, within)
+            kept = self._wanted(step, device, doubtful, within)
             if not number:
                 # The first are the smallest: the others hold no less.
                 among = np.unique(origin[kept])
             if not kept.any():
                 continue
-            chosen, device = chosen.where(kept), device[kept]
+            chosen, device, doubtful = chosen.where(kept), device[kept], doubtful[kept]
             step = step[kept] + bounds.exchange(chosen, mode, states.held)
-            kept = self._adds(step, device, within[kept])
+            kept = self._wanted(step, device, doubtful, within[kept])
             if kept.any():
                 choice = functools.partial(
                     Choice, batch=look.batch, deck=look.deck, mode=mode, loss=loss
                 )
-                yield from states.split(choice, chosen.where(kept), step[kept], device[kept])
+                figures = step[kept], device[kept], doubtful[kept]
+                yield from states.split(choice, chosen.where(kept), *figures)
 
     def _fast(self, seconds: Floats, limits: Floats) -> NDArray[np.bool_]:
         """Whether plans of these seconds could be wanted."""
@@ -296,11 +301,21 @@ class Hunt:
         before = (seconds <= self._span()) & self.frontier.adds(seconds, device)
         return fits & ((seconds < limits) | before)
 
+    def _wanted(
+        self, seconds: Floats, device: Floats, doubtful: NDArray[np.bool_], limits: Floats
+    ) -> NDArray[np.bool_]:
+        """The same, or plans whose tensors alone fit, and which could be among those replayed."""
+        kept = self._adds(seconds, device, limits)
+        if not doubtful.any():
+            return kept
+        slowest = min(self.longest, last_replayed(self.doubts))
+        return kept | (doubtful & (seconds < limits) & (seconds <= slowest))
+
     def _weigh(self, candidates: list[Candidates]) -> None:
         """Weigh candidates, the most promising group first, while bounds do not exclude it."""
         for group in sorted(candidates, key=self._promise):
             limits = self._limits(group.choice.deck.pp, group.rows)
-            kept = self._adds(group.seconds, group.device, limits)
+            kept = self._wanted(group.seconds, group.device, group.doubtful, limits)
             if kept.any():
                 self._take(group.choice, {n: c[kept] for n, c in group.rows.items()})
 

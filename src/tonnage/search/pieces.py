@@ -26,6 +26,7 @@ from tonnage.memory.activations import alternates, saved_by
 from tonnage.memory.gathered import stays_whole, whole_parameters
 from tonnage.memory.gradients import left_by_microbatch
 from tonnage.memory.outside import outside
+from tonnage.memory.reserved import replays, touched_late
 from tonnage.memory.states import passing_gradients, states
 from tonnage.plan import Plan, Setting, Stage, resolve
 from tonnage.plan.schedule import OVERLAPPED
@@ -35,6 +36,7 @@ from tonnage.search.modes import NONE, Mode
 from tonnage.search.slices import table_of
 from tonnage.search.space import Space
 from tonnage.search.table import DECIDING, View
+from tonnage.timing.clocks import QUEUE
 from tonnage.timing.host_memory import exposed_step
 from tonnage.timing.kernel import Rates, rates
 from tonnage.timing.loss import loss_seconds
@@ -100,12 +102,27 @@ class Window:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """Bytes that wait for collectives (`tonnage.memory.reserved.reserved_bound`), at the least.
+
+    Attributes:
+        once: what collectives touch in one pass of each kind of layer, ``[kind, row]``.
+        queue: what a full queue of launches touches, by row.
+    """
+
+    once: Floats
+    queue: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
 class Room:
     """Bytes of activations; kinds of layers by rows of degrees, ``[kind, row]``.
 
     Attributes:
         kept: what one micro-batch leaves between its passes, by the modules recomputed.
         entry: the input of a layer, by row.
+        waiting: what can wait for collectives, where reserved memory has a closed bound of its own;
+            else None.
         buffered: whether a stage has a buffer for each that it receives in a step.
         saved: what one micro-batch leaves of embedding and head, by row.
         logits: logits and their copies with each loss, by row.
@@ -114,6 +131,7 @@ class Room:
 
     kept: dict[tuple[str, ...], Floats]
     entry: Floats
+    waiting: Waiting | None
     buffered: bool
     saved: tuple[Floats, Floats]
     logits: dict[str, Floats]
@@ -292,16 +310,27 @@ class Parts:
             sizes = [saved_bytes(chosen, operations) for operations in layers]
             kept[modules] = self._table([0 if alternates(chosen.plan) else s for s in sizes])
         losses = {loss: with_loss(setting, loss) for loss in self.space.losses}
+        buffered = setting.runtime.pipeline_buffers == "each"
         return Room(
             kept=kept,
             entry=self._column(layer_input(setting).bytes),
-            buffered=setting.runtime.pipeline_buffers == "each",
+            waiting=self._waiting(ledger) if replays(setting) and not buffered else None,
+            buffered=buffered,
             saved=(
                 self._column(saved_by(setting, ledger.embedding)),
                 self._column(saved_by(setting, ledger.head)),
             ),
             logits={loss: self._column(loss_bytes(run)) for loss, run in losses.items()},
             outside=self._column(outside(setting, self.space.cluster.device).bytes),
+        )
+
+    def _waiting(self, ledger: StageLedger) -> Waiting:
+        late = [touched_late(self.setting, operations) for operations in ledger.layers.values()]
+        passes = 3 if self.setting.plan.recompute == "full" else 2
+        queues = [QUEUE * each.bytes / each.entries for each in late]
+        return Waiting(
+            once=self._table([each.bytes / passes for each in late]),
+            queue=np.minimum.reduce([self._column(queue) for queue in queues]),
         )
 
     def held(self) -> Held:
@@ -402,7 +431,7 @@ def _each(found: Sequence[Any], choose: np.ufunc) -> Any:
     first = found[0]
     if isinstance(first, np.ndarray):
         return choose.reduce(found)
-    if isinstance(first, bool):
+    if first is None or isinstance(first, bool):
         return first
     if isinstance(first, dict):
         return {key: _each([one[key] for one in found], choose) for key in first}
