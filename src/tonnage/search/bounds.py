@@ -294,7 +294,12 @@ class Bounds:
         for position in first:
             alive[:, position] += self._live[position][0][row] * room.saved[0][row]
         # Activations on the host are no longer there once a layer is run again.
-        moment = np.maximum(alive, rebuilt) if mode.get(AWAY) else alive + rebuilt
+        if mode.get(AWAY):
+            moment = np.maximum(alive, rebuilt)
+        else:
+            full = mode["recompute"] == "full"
+            modules = () if full else mode.get("recompute_modules", ())
+            moment = alive + rebuilt + room.beside[modules][row, None]
         for position in last:
             heads = self._live[position][-1][row] * room.saved[1][row]
             losing = alive[:, position] + heads + room.logits[loss][row]

@@ -22,7 +22,8 @@ from tonnage.ledger.layer import layer_input
 from tonnage.ledger.loss_copies import loss_bytes
 from tonnage.ledger.model import whole_stage
 from tonnage.ledger.operation import Phase
-from tonnage.memory.activations import alternates, saved_by
+from tonnage.ledger.selective import OUTPUTS
+from tonnage.memory.activations import alternates, saved_by, transients
 from tonnage.memory.gathered import stays_whole, whole_parameters
 from tonnage.memory.gradients import left_by_microbatch
 from tonnage.memory.outside import outside
@@ -120,6 +121,7 @@ class Room:
 
     Attributes:
         kept: what one micro-batch leaves between its passes, by the modules recomputed.
+        beside: what lives beside that in any layer's backward pass, by the modules recomputed.
         entry: the input of a layer, by row.
         waiting: what can wait for collectives, where reserved memory has a closed bound of its own;
             else None.
@@ -130,6 +132,7 @@ class Room:
     """
 
     kept: dict[tuple[str, ...], Floats]
+    beside: dict[tuple[str, ...], Floats]
     entry: Floats
     waiting: Waiting | None
     buffered: bool
@@ -300,7 +303,7 @@ class Parts:
         """The bytes of their activations. See `work`."""
         setting = self.setting
         ledger = self.ledger(setting)
-        kept = {}
+        kept, beside = {}, {}
         for mode in (NONE, *modes):
             modules = mode.get("recompute_modules", ())
             if mode["recompute"] == "full" or modules in kept:
@@ -308,11 +311,16 @@ class Parts:
             chosen = _with(setting, mode)
             layers = self.ledger(chosen).layers.values()
             sizes = [saved_bytes(chosen, operations) for operations in layers]
+            partly = alternates(chosen.plan) or OUTPUTS in modules
             kept[modules] = self._table([0 if alternates(chosen.plan) else s for s in sizes])
+            units = [_unit(layer, part) for layer, part in self.ledger(chosen).layers.items()]
+            least = [0 if partly else transients(chosen, unit).backward for unit in units]
+            beside[modules] = np.minimum.reduce([self._column(size) for size in least])
         losses = {loss: with_loss(setting, loss) for loss in self.space.losses}
         buffered = setting.runtime.pipeline_buffers == "each"
         return Room(
             kept=kept,
+            beside=beside,
             entry=self._column(layer_input(setting).bytes),
             waiting=self._waiting(ledger) if replays(setting) and not buffered else None,
             buffered=buffered,
