@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from tonnage.ledger.layer import layer_input
 from tonnage.search.away import Away
+from tonnage.search.costs import Floats, Held, Room, Work, least
 from tonnage.search.count import plans_of
 from tonnage.search.layouts import Deck
 from tonnage.search.legality import Columns, distinct
 from tonnage.search.modes import AWAY, Mode
-from tonnage.search.pieces import Floats, Held, Parts, Room, Work, least
+from tonnage.search.pieces import Parts
 from tonnage.search.space import DEGREES, Space
 
 Index = NDArray[np.intp]

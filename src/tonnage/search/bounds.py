@@ -7,7 +7,6 @@ above what `tonnage.search.evaluate` finds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -21,36 +20,12 @@ from tonnage.memory.reserved import GAPS, SEGMENTS
 from tonnage.memory.schedule import fullest, live_per_chunk
 from tonnage.plan import Plan
 from tonnage.plan.schedule import SPLITS, chunks, least, streams
+from tonnage.search.costs import Floats, Held, Room, Work
 from tonnage.search.layouts import Deck, Ints
 from tonnage.search.legality import Columns
 from tonnage.search.modes import AWAY, Mode
-from tonnage.search.pieces import Floats, Held, Room, Work
+from tonnage.search.pairs import Index, Pairs, spread
 from tonnage.timing.replicas import PHASES
-
-Index = NDArray[np.intp]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pairs:
-    """Layouts with rows of degrees: one entry a pair.
-
-    Attributes:
-        layout: which layout.
-        row: which row of degrees.
-        shard: which shard of a row's states (`tonnage.search.pieces.Held`).
-    """
-
-    layout: Index
-    row: Index
-    shard: Index
-
-    def __len__(self) -> int:
-        """How many pairs."""
-        return len(self.layout)
-
-    def where(self, kept: NDArray[np.bool_]) -> Pairs:
-        """Some of the pairs."""
-        return Pairs(layout=self.layout[kept], row=self.row[kept], shard=self.shard[kept])
 
 
 class Bounds:
@@ -95,9 +70,9 @@ class Bounds:
         repeated, again = self._repeated(mode, row, forward)
         each = both if repeated is None else both + repeated
         ends = work.embedding[row], work.head[loss][row]
-        stage = _spread(self._counts, pairs, each)
+        stage = spread(self._counts, pairs, each)
         if again is not None:
-            stage += _spread(again, pairs, forward)
+            stage += spread(again, pairs, forward)
         for end, positions in zip(ends, self._ends, strict=True):
             for position in positions:
                 stage[:, position] += end
@@ -117,7 +92,7 @@ class Bounds:
             slowest = stage.max(axis=1)
             flushed: Floats = micro * slowest + (whole - slowest) / deck.vpp
             return flushed
-        before = _spread(self._before, pairs, each)
+        before = spread(self._before, pairs, each)
         before[:, 1:] += first[:, None]
         after = whole[:, None] - before - stage
         due = deck.pp - 1 - np.array(deck.stages)
@@ -125,7 +100,7 @@ class Bounds:
             # What follows is waited for without its weights' gradients, and filled forwards.
             after *= (1.0 - self._late[pairs.row])[:, None]
             due = np.minimum(due, micro[:, None] - 1)
-            before = _spread(self._before, pairs, self._work.ahead[:, pairs.row])
+            before = spread(self._before, pairs, self._work.ahead[:, pairs.row])
         times = before + micro[:, None] * stage + np.maximum(2 * after - due * stage, 0.0)
         longest: Floats = times.max(axis=1)
         return longest
@@ -169,12 +144,12 @@ class Bounds:
         if streams(self._deck.shape) > 1:
             return np.zeros(len(pairs))
         found, shard = held.exchange, pairs.shard
-        stepped = _spread(self._counts, pairs, found.layers.stepped[:, shard])
+        stepped = spread(self._counts, pairs, found.layers.stepped[:, shard])
         for positions, end in zip(self._ends, found.ends, strict=True):
             stepped[:, positions] += end[shard, None]
         shown = np.zeros_like(stepped)
         for phase in PHASES:
-            busy = _spread(self._counts, pairs, found.layers.busy[phase][:, shard])
+            busy = spread(self._counts, pairs, found.layers.busy[phase][:, shard])
             window = found.passes[phase][shard, None] * self._window(pairs, phase, mode)
             shown += found.shown(phase, busy, window)
         step = stepped.max(axis=1)
@@ -190,9 +165,9 @@ class Bounds:
         if phase == "backward":
             repeated, again = self._repeated(mode, row, work.forward[:, row])
             each = each if repeated is None else each + repeated
-        stage = _spread(self._counts, pairs, each)
+        stage = spread(self._counts, pairs, each)
         if again is not None:
-            stage += _spread(again, pairs, work.forward[:, row])
+            stage += spread(again, pairs, work.forward[:, row])
         for positions, end in zip(self._ends, work.window.ends, strict=True):
             stage[:, positions] += end[phase][row, None]
         return stage
@@ -218,8 +193,8 @@ class Bounds:
         """
         filled = self._filled[pairs.row]
         each = np.where(filled, held.filled[:, pairs.shard], held.resting[:, pairs.shard])
-        resting = _spread(self._counts, pairs, each)
-        stepping = _spread(self._counts, pairs, held.stepping[:, pairs.shard])
+        resting = spread(self._counts, pairs, each)
+        stepping = spread(self._counts, pairs, held.stepping[:, pairs.shard])
         for positions, (rest, full, step) in zip(self._ends, held.ends, strict=True):
             resting[:, positions] += np.where(filled, full[pairs.shard], rest[pairs.shard])[:, None]
             stepping[:, positions] += step[pairs.shard, None]
@@ -253,7 +228,7 @@ class Bounds:
         if room.waiting is None or self._deck.schedule in SPLITS:
             return None
         passes = 3 if mode["recompute"] == "full" else 2
-        step = passes * _spread(self._counts, pairs, room.waiting.once[:, pairs.row])
+        step = passes * spread(self._counts, pairs, room.waiting.once[:, pairs.row])
         whole = self._microbatches[pairs.row, None] * step
         waiting = np.minimum(whole, room.waiting.queue[pairs.row, None])
         apart: Floats = GAPS * active + waiting + SEGMENTS
@@ -341,7 +316,7 @@ class Bounds:
         if not full:
             return alive, np.zeros_like(alive)
         group = self.counted(1 if block else max(count, 1))[:, :, 0]
-        rebuilt = _spread(group, pairs, kept) - entry[:, None]
+        rebuilt = spread(group, pairs, kept) - entry[:, None]
         return alive, np.maximum(rebuilt, 0.0)
 
     @cached_property
@@ -402,14 +377,6 @@ def _received_at(shape: Plan, stage: int, counts: tuple[int, ...]) -> Ints:
 
 def _same(counts: Ints, one: int, other: int) -> bool:
     return bool((counts[:, one] == counts[:, other]).all())
-
-
-def _spread(counts: Ints, pairs: Pairs, each: Floats) -> Floats:
-    """Sums over kinds of layers: ``[layout, stage, kind]`` times ``[kind, pair]``, by pair."""
-    summed = np.zeros((len(pairs), counts.shape[1]))
-    for kind, size in enumerate(each):
-        summed += counts[pairs.layout, :, kind] * size[:, None]
-    return summed
 
 
 def _group(size: Ints, count: int) -> Ints:

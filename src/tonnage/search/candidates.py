@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from tonnage.search.away import Away
 from tonnage.search.batch import Batch, Index, Material
-from tonnage.search.bounds import Pairs
+from tonnage.search.costs import Floats, Held
 from tonnage.search.layouts import Deck
 from tonnage.search.legality import Columns
 from tonnage.search.modes import Mode
-from tonnage.search.pieces import Floats, Held
+from tonnage.search.pairs import Pairs
 
 PAIRS: Final = 400_000
 """Layouts with rows that are bounded at once."""

@@ -21,15 +21,17 @@ from tonnage.estimation.estimate import usable_bytes
 from tonnage.memory.outside import reserved_bytes
 from tonnage.plan import resolve
 from tonnage.search.batch import Batch, Index, batches, material, states_of
-from tonnage.search.bounds import Bounds, Pairs
+from tonnage.search.bounds import Bounds
 from tonnage.search.candidates import Candidates, Choice, Look, States, parts_of
+from tonnage.search.costs import Floats
 from tonnage.search.doubtful import Doubt, last_replayed
 from tonnage.search.evaluate import evaluate
 from tonnage.search.group import Group, Weighed
 from tonnage.search.layouts import kind_prefix
 from tonnage.search.legality import Columns, exchanged
 from tonnage.search.modes import NONE, Mode, modes
-from tonnage.search.pieces import Floats, plan_of_row
+from tonnage.search.pairs import Pairs
+from tonnage.search.pieces import plan_of_row
 from tonnage.search.plainer import plainness
 from tonnage.search.rank import Found, Frontier, Ranking, Structure
 from tonnage.search.slices import prepare
