@@ -201,13 +201,14 @@ class Bounds:
         return resting, stepping
 
     def bytes(
-        self, pairs: Pairs, active: Floats, held: Held, apart: Floats | None
+        self, pairs: Pairs, active: Floats, alive: Floats, held: Held, apart: Floats | None
     ) -> tuple[Floats, Floats]:
         """The fullest stage's tensors, and what the allocator holds of them at the least, by pair.
 
         Args:
             pairs: layouts and shards of states.
             active: what lives beside the states, by pair and stage.
+            alive: what of it stays between passes.
             held: bytes of the parts' states, by shard.
             apart: what the closed bound of reserved memory adds; None where there is none, and
                 it is the tensors' share.
@@ -217,7 +218,7 @@ class Bounds:
         if apart is None:
             return tensors, tensors
         # The bound sums categories at their largest.
-        bound = np.maximum(resting, stepping) + active + apart
+        bound = np.maximum(resting + active, stepping + alive) + apart
         return tensors, np.maximum(tensors, bound.max(axis=1))
 
     def apart(self, pairs: Pairs, active: Floats, mode: Mode, room: Room) -> Floats | None:
@@ -250,8 +251,10 @@ class Bounds:
         few = tuple(counts.tolist())
         return [_received_at(self._deck.shape, stage, few)[place] for stage in self._deck.stages]
 
-    def active(self, pairs: Pairs, mode: Mode, loss: str, room: Room) -> Floats:
+    def active(self, pairs: Pairs, mode: Mode, loss: str, room: Room) -> tuple[Floats, Floats]:
         """The least bytes that live beside the states, at the loss or after, ``[pair, stage]``.
+
+        And what of them micro-batches in flight keep.
 
         Args:
             pairs: layouts and rows.
@@ -279,7 +282,7 @@ class Bounds:
             heads = self._live[position][-1][row] * room.saved[1][row]
             losing = alive[:, position] + heads + room.logits[loss][row]
             moment[:, position] = np.maximum(moment[:, position], losing)
-        return moment
+        return moment, alive
 
     def _on_device(self, pairs: Pairs, mode: Mode, room: Room) -> Floats:
         """What the layers keep on the device at most where the rest lies on the host, by pair.

@@ -115,7 +115,7 @@ class Held:
     Attributes:
         resting: what is there while layers run.
         filled: the same, once a micro-batch has left its gradients.
-        stepping: what is there in a step of the optimizer.
+        stepping: what is there in a step of the optimizer, its temporaries among it.
         ends: all three of the embedding, and of the head, by shard.
         exchange: seconds of a step beside its micro-batches.
     """

@@ -259,14 +259,15 @@ class Hunt:
         self, look: Look, bounds: Bounds, pairs: Pairs, seconds: Floats, mode: Mode, loss: str
     ) -> Iterator[Candidates]:
         """Candidates of one way of recomputation and one loss: those that fit and add something."""
-        active = bounds.active(pairs, mode, loss, look.stuff.room)
+        active, alive = bounds.active(pairs, mode, loss, look.stuff.room)
         apart = bounds.apart(pairs, active, mode, look.stuff.room)
         limits = self._limits(look.deck.pp, look.stuff.rows)
         among = np.arange(len(pairs))
         for number, states in enumerate(look.states):
             chosen, origin = states.spread(pairs, among)
             beyond = None if apart is None or states.away.parameters else apart[origin]
-            tensors, reserved = bounds.bytes(chosen, active[origin], states.held, beyond)
+            beside = active[origin], alive[origin]
+            tensors, reserved = bounds.bytes(chosen, *beside, states.held, beyond)
             device = reserved * self._share + look.stuff.room.outside[chosen.row]
             doubtful = (device > self._most) & (
                 tensors + look.stuff.room.outside[chosen.row] <= self._most

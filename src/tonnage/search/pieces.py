@@ -25,6 +25,7 @@ from tonnage.ledger.selective import OUTPUTS
 from tonnage.memory.activations import alternates, saved_by, transients
 from tonnage.memory.gathered import stays_whole, whole_parameters
 from tonnage.memory.gradients import left_by_microbatch
+from tonnage.memory.optimizer_step import step_temporaries
 from tonnage.memory.outside import outside
 from tonnage.memory.reserved import replays, touched_late
 from tonnage.memory.states import passing_gradients, states
@@ -47,7 +48,7 @@ from tonnage.timing.stage import LayerTime, exchange_shown, layer_times, stage_t
 
 STATES = ("resting", "filled", "stepping")
 
-ROUNDING = 16
+ROUNDING = 32
 """Bytes that rounding up each part by itself can add to a sum that is rounded up once."""
 
 
@@ -289,12 +290,15 @@ class Parts:
         if stays_whole(setting):
             resting = resting + where(setting.shard > 1, whole_parameters(setting, ledger), 0)
         left: Number = 0
+        aside: Number = 0
+        if not setting.plan.optimizer_in_backward:
+            aside = step_temporaries(setting, ledger, held)
         if not persistent and not setting.plan.optimizer_in_backward:
             left = left_by_microbatch(setting, ledger.pieces())
         return (
             self._column(resting) - ROUNDING,
             self._column(resting + left) - ROUNDING,
-            self._column(weights + gradients + held.optimizer_states) - ROUNDING,
+            self._column(weights + gradients + held.optimizer_states + aside) - ROUNDING,
         )
 
     def _passes(self, setting: Setting, operations: Operations) -> Number:
