@@ -15,9 +15,19 @@ from tonnage.formats.launch import Launch
 from tonnage.formats.megatron_ignored import IGNORED
 from tonnage.formats.megatron_names import Names
 from tonnage.formats.megatron_shape import read_shape
+from tonnage.formats.read.gpt_neox_method import IGNORED as METHOD
+from tonnage.formats.read.gpt_neox_method import read_method
 
 TOKENIZER_20B = 50_277
 """Entries of the tokenizer of GPT-NeoX-20B (arXiv 2204.06745), which Pythia shares."""
+
+_SHAPE = tuple(
+    """
+    num-layers hidden-size num-attention-heads max-position-embeddings norm activation rotary-pct
+    no-weight-tying gpt-j-residual hidden-dropout attention-dropout pos-emb intermediate-size
+    """.split()
+)
+"""What another model, given in its place, says instead."""
 
 _TELLING = frozenset(
     """
@@ -44,7 +54,7 @@ _IGNORED = tuple(
     pipe-partition-method precision-* prescale-* profile* rank return-predictions rms-norm-*
     rmsnorm-fusion rope-fusion rotary-emb-* rotary-save-* save-base-shapes scaled-* scalenorm-*
     scheduler seed short-seq-* soft-prompt-* steps-per-print synchronize-* tensorboard* text-gen-*
-    use-bnb-* use-mup use-qk-layernorm use-shared-* use-tutel use-wandb user-script wall-clock-*
+    use-bias-in-mlp use-bnb-* use-flashattn-swiglu use-mup use-qk-layernorm use-shared-* use-tutel use-wandb user-script wall-clock-*
     wandb* weight-by-* weighted-* world-size
     """.split()
 )
@@ -71,11 +81,12 @@ def read(document: Document) -> Launch:
     draft = Draft("gpt-neox", fields, "megatron-deepspeed")
     _read_degrees(draft, names)
     _read_batch(draft, names)
+    read_method(draft, names)
     _read_precision(draft, names)
     _read_rest(draft, names)
     _read_model(draft, names)
     _read_exchange(draft, names)
-    names.ignore(*IGNORED, *_IGNORED)
+    names.ignore(*IGNORED, *_IGNORED, *METHOD)
     fields.ignore("optimizer.params.*", "optimizer.*", "zero_optimization.*", "scheduler.*")
     fields.ignore("fp16.*", "bf16.*", "amp.*", "flops_profiler.*", "comms_logger.*", "wandb.*")
     fields.ignore("tensorboard.*", "autotuning.*", "mup.*", "elasticity.*", "checkpoint.*")
@@ -169,14 +180,13 @@ def _read_rest(draft: Draft, names: Names) -> None:
 
 
 def _read_model(draft: Draft, names: Names) -> None:
-    fields = draft.fields
     kinds = _attention(draft, names)
     if "mamba" in kinds:
         _read_mamba(draft, names, kinds)
         return
     if kinds - {"flash", "global", "local"}:
-        fields.note(f"layers of {', '.join(sorted(kinds))} are not read from this file")
-        draft.lack("model")
+        draft.no_model(f"layers of {', '.join(sorted(kinds))} are not read from this file")
+        names.ignore(*_SHAPE)
         return
     draft.put("attention", "flash" if "flash" in kinds else "eager", *names("attention-config"))
     over = _shape(names)
@@ -225,9 +235,13 @@ def _experts(names: Names, experts: int) -> dict[str, object]:
 
 def _tokenizer(names: Names) -> dict[str, object]:
     kind = names.word("tokenizer-type") or "GPT2BPETokenizer"
+    if kind == "CharLevelTokenizer":
+        return {"vocab_size": 512}
     if kind != "HFTokenizer":
         return {} if kind == "SPMTokenizer" else {"vocab_size": 50_257}
-    names.fields.path(*names("vocab-file"))
+    file = (names.fields.path(*names("vocab-file")) or "20B").lower()
+    if not any(mark in file for mark in ("20b", "neox_tok", "neox-tok", "pythia", "pile")):
+        return {}
     names.fields.note(f"vocabulary {TOKENIZER_20B}: that of GPT-NeoX-20B's tokenizer")
     return {"vocab_size": TOKENIZER_20B}
 
@@ -249,8 +263,7 @@ def _read_mamba(draft: Draft, names: Names, kinds: set[str]) -> None:
     names.ignore("num-attention-heads", "max-position-embeddings", "activation", "norm", "mamba-*")
     names.ignore("no-weight-tying", "pos-emb", "hidden-dropout", "attention-dropout")
     if kinds != {"mamba"} or not hidden or not layers:
-        draft.fields.note("a mixture of Mamba and attention is not read from this file")
-        draft.lack("model")
+        draft.no_model("a mixture of Mamba and attention is not read from this file")
         return
     vocab = _tokenizer(names).get("vocab_size")
     if vocab is None:

@@ -36,6 +36,7 @@ from tonnage.formats.text import refuse
 
 _SECTIONS = (
     *("model", "model.config", "model.data.train_ds", "train", "ddp", "optimizer", "dataset"),
+    *("mcore_customization_config", "model.mcore_customization_config"),
     *("strategy", "trainer.strategy", "data", "data.common", "model.data", "trainer", ""),
 )
 _ALIASES = {
@@ -74,6 +75,12 @@ _IGNORED = (
     *("*._target_", "model.use_scaled_init_method", "model.do_layer_norm*", "model.restore_*"),
     *(
         "model.mcore_gpt",
+        "model.megatron_legacy",
+        "restore_from_path",
+        "target",
+        "nemo_version",
+        "gc_interval",
+        "*mcore_customization_config.new_decoder_architecture",
         "model.transformer_engine",
         "model.attention_type",
         "model.answer_only_loss",
@@ -254,8 +261,7 @@ def _read_model(draft: Draft, names: Names) -> None:
     given = fields.word(f"model.{MODEL}", MODEL, "model.hf_model_name", "hf_path")
     other = [p for p in fields.leaves if any(f".{mark}" in f".{p}" for mark in _OTHER)]
     if other:
-        fields.note(f"{other[0].split('.')[-1]}: the file trains more than a language model")
-        draft.lack("model")
+        draft.no_model(f"{other[0].split('.')[-1]}: the file trains more than a language model")
         return
     if given is not None:
         draft.model = given
@@ -273,8 +279,7 @@ def _read_model(draft: Draft, names: Names) -> None:
         over["parallel_residual"] = True
     block = names.word("transformer-block-type")
     if block not in (None, "pre_ln"):
-        fields.note(f"transformer_block_type {block} is not modelled")
-        draft.lack("model")
+        draft.no_model(f"transformer_block_type {block} is not modelled")
         return
     if is_hybrid(names):
         read_hybrid(draft, names)
