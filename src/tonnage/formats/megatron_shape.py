@@ -181,6 +181,8 @@ def _experts(names: Names, experts: int) -> dict[str, Any]:
 def _pattern(names: Names, option: str) -> object:
     """A number or a list, be it written as an expression."""
     written = names.fields.take(*names(option))
+    if str(written).strip() == "-1":  # how MindSpeed leaves it unset
+        return None
     if not isinstance(written, str):
         return written
     found = layer_pattern(written)

@@ -54,7 +54,8 @@ _IGNORED = tuple(
     pipe-partition-method precision-* prescale-* profile* rank return-predictions rms-norm-*
     rmsnorm-fusion rope-fusion rotary-emb-* rotary-save-* save-base-shapes scaled-* scalenorm-*
     scheduler seed short-seq-* soft-prompt-* steps-per-print synchronize-* tensorboard* text-gen-*
-    use-bias-in-mlp use-bnb-* use-flashattn-swiglu use-mup use-qk-layernorm use-shared-* use-tutel use-wandb user-script wall-clock-*
+    use-bias-in-mlp use-flashattn-swiglu use-mup use-qk-layernorm
+    use-shared-* use-tutel use-wandb user-script wall-clock-*
     wandb* weight-by-* weighted-* world-size
     """.split()
 )
@@ -162,6 +163,9 @@ def _read_rest(draft: Draft, names: Names) -> None:
     device = (fields.word("zero_optimization.offload_optimizer.device") or "none").lower()
     if offloads or device != "none":
         draft.put("offload_optimizer", 1.0, "zero_optimization.cpu_offload")
+    held = (fields.word("zero_optimization.offload_param.device") or "none").lower()
+    if stage == 3 and (fields.flag("zero_optimization.cpu_offload_params") or held != "none"):
+        draft.put("offload_parameters", True, "zero_optimization.cpu_offload_params")
     if names.flag("checkpoint-activations"):
         draft.put("recompute", "full", *names("checkpoint-activations"))
         draft.whole("recompute_num_layers", *names("checkpoint-num-layers"))
@@ -175,7 +179,14 @@ def _read_rest(draft: Draft, names: Names) -> None:
     if multiple is not None:
         draft.habit("vocab_multiple", multiple)
     kind = (fields.word("optimizer.type") or "Adam").lower().replace("_", "")
-    known = {"adam": None, "adamw": None, "onebitadam": None, "cpuadam": None}
+    known: dict[str, str | None] = {
+        "adam": None,
+        "adamw": None,
+        "onebitadam": None,
+        "cpuadam": None,
+    }
+    if names.flag("use-bnb-optimizer") and kind in known:
+        known[kind] = "adam8bit"
     draft.put("optimizer", known.get(kind, kind), "optimizer.type")
 
 

@@ -6,6 +6,8 @@ and https://gitee.com/ascend/MindSpeed.
 
 from __future__ import annotations
 
+import dataclasses
+
 from tonnage.formats.command import canonical, read_command
 from tonnage.formats.document import Document
 from tonnage.formats.draft import Draft
@@ -43,7 +45,8 @@ _OWN = frozenset(
 _IGNORED = tuple(
     """
     adaptive-* add-rmsnorm-offset affinity* attention-mask-type auto-* beta-* coc-*
-    context-parallel-algo cp-window-size enable-recompute-* enable-chunk-* fa-type fix-router gmm-* handler-name
+    context-parallel-algo cp-window-size enable-recompute-* enable-chunk-* fa-type fix-router
+    gmm-* handler-name
     is-pairwise-* jit-compile kv-head-repeat* lora-alpha lora-load lora-register-* lora-fusion
     mask-* megatron-cp-* moe-alltoall-overlap-comm moe-allgather-overlap-comm moe-bmm-mc2
     moe-fb-overlap moe-tp-extend-ep moe-unperm2-* moe-zerc no-cp-* no-pad-* no-post-* enable-hf2mg-*
@@ -98,6 +101,7 @@ def read(document: Document) -> Launch:
     _read_adapters(draft, names)
     _read_memory(draft, names)
     read_shape(draft, names, **_shape(draft, names))
+    _add_norms(draft, names)
     names.ignore(*IGNORED, *_IGNORED)
     return draft.finish()
 
@@ -129,8 +133,6 @@ def _shape(draft: Draft, names: Names) -> dict[str, object]:
     window = names.whole("interleave-sliding-window", least=1)
     if window is not None:  # every second layer attends within it
         over |= {"window_size": window, "window_attn_skip_freq": 2}
-    if (names.whole("moe-layer-freq", least=-1) if _plain(names) else 1) == -1:
-        over["moe_layer_freq"] = 1
     if first is not None and layers:
         every = max(names.whole("moe-layer-freq", least=-1) or 1, 1) if _plain(names) else 1
         over["moe_layer_freq"] = [int(i >= first and i % every == 0) for i in range(layers)]
@@ -147,6 +149,19 @@ def _shape(draft: Draft, names: Names) -> dict[str, object]:
         _leave_out(draft, layers, frozenset(empty))
         over["num_layers"] = layers - len(set(empty))
     return over
+
+
+def _add_norms(draft: Draft, names: Names) -> None:
+    """``--post-norm``: a norm behind attention and one behind the MLP too, as Gemma 2 has."""
+    found = draft.architecture
+    if names.flag("post-norm") and found is not None:
+        layers = tuple(
+            dataclasses.replace(
+                layer, mixer_output_norm=layer.mixer_norm, mlp_output_norm=layer.mlp_norm
+            )
+            for layer in found.layers
+        )
+        draft.architecture = dataclasses.replace(found, layers=layers)
 
 
 def _plain(names: Names) -> bool:

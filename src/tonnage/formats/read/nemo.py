@@ -63,8 +63,8 @@ _OTHER = (
     *("vision_encoder", "image_size", "unet_config", "first_stage_config", "mm_cfg", "diffusion"),
     *("audio_encoder", "tarred_audio_filepaths", "labels", "joint", "retro", "bert_binary_head"),
 )
-_MIXERS = re.compile("jamba|griffin|hyena|mamba|retro")
-"""Models whose mixers NeMo's code chooses by the script: their files only have a GPT's sizes."""
+_MIXERS = re.compile("jamba|griffin|hyena|mamba|retro|t5|bart|bert|nmt")
+"""Models whose layers NeMo's code chooses by the script: their files only have a GPT's sizes."""
 _ACTIVATIONS = {"swiglu": "silu", "geglu": "gelu", "reglu": "relu", "squared-relu": "relu2"}
 _IGNORED = (
     *("exp_manager*", "trainer*", "name", "defaults", "hydra*", "callbacks*", "resume*", "logger*"),
@@ -76,6 +76,7 @@ _IGNORED = (
     *(
         "model.mcore_gpt",
         "model.megatron_legacy",
+        "model.sharp",
         "restore_from_path",
         "target",
         "nemo_version",
@@ -286,9 +287,8 @@ def _read_model(draft: Draft, names: Names) -> None:
         return
     named = _MIXERS.search(fields.word("name") or "")
     if named is not None:
-        fields.note(f"name: layers of {named[0]} are not read from this file, nor are its sizes")
+        draft.no_model(f"name: layers of {named[0]} are not read, nor are their sizes")
         fields.ignore("model.*")
-        draft.lack("model")
         return
     read_shape(draft, names, **{**over, **_vocabulary(names)})
 
