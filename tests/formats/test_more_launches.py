@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.formats.test_readers import FOUNDRY, NEMO, NEOX, read
-from tonnage.arch import MLP, MoE, load, read_config
+from tonnage.arch import MLP, Attention, MoE, load, read_config
 from tonnage.errors import InputError, NotModelledError
 from tonnage.formats import Launch, read_launch
 from tonnage.formats.shell import read_script
@@ -118,7 +118,8 @@ def test_an_encoder_under_a_gpts_names_is_no_gpt(name: str) -> None:
 def test_a_block_that_runs_beside_attention_is_told_apart_in_nemo() -> None:
     text = NEMO + "mcore_customization_config: {parallel_attention: true}\n"
     found, plain = read(text, "x.yaml", "nemo"), read(NEMO, "x.yaml", "nemo")
-    assert found.architecture and plain.architecture
+    assert found.architecture is not None
+    assert plain.architecture is not None
     assert found.architecture.layers[0].parallel
     assert not plain.architecture.layers[0].parallel
 
@@ -147,6 +148,7 @@ def test_a_shape_in_litgpts_words_is_its_model() -> None:
         "num_attention_heads": 6,
         "intermediate_size": 768,
         "vocab_size": 32000,
+        "max_position_embeddings": 256,
     }
     theirs = read_config(llama, name="x", source="a test")
     assert ours.layers == theirs.layers
@@ -208,12 +210,10 @@ def test_stages_of_listed_layers_are_a_layout_under_mindspeed() -> None:
 def test_gemmas_options_of_mindspeed_gate_its_block_and_narrow_every_second_layer() -> None:
     found = mindspeed("--gelu-tanh --interleave-sliding-window 16 --query-pre-attn-scalar 16")
     assert found.architecture is not None
-    assert all(
-        isinstance(layer.mlp, MLP) and layer.mlp.gated for layer in found.architecture.layers
-    )
-    windows = [layer.mixer.window for layer in found.architecture.layers]
-    assert sorted(set(windows), key=str) == [16, None]
-    assert windows.count(16) == 3
+    layers = found.architecture.layers
+    assert all(isinstance(layer.mlp, MLP) and layer.mlp.gated for layer in layers)
+    windows = [layer.mixer.window for layer in layers if isinstance(layer.mixer, Attention)]
+    assert sorted(map(str, windows)) == 3 * ["16"] + 3 * ["None"]
     assert not found.not_understood
 
 
@@ -227,7 +227,8 @@ def test_unset_frequencies_of_experts_are_every_layer_under_mindspeed() -> None:
 
 def test_norms_behind_a_block_are_read_under_mindspeed() -> None:
     layers = [mindspeed(more).architecture for more in ("--post-norm", "")]
-    assert layers[0] is not None and layers[1] is not None
+    assert layers[0] is not None
+    assert layers[1] is not None
     behind, plain = layers[0].layers[0], layers[1].layers[0]
     assert (behind.mixer_output_norm, behind.mlp_output_norm) == (plain.mixer_norm, plain.mlp_norm)
     assert plain.mixer_output_norm is None
@@ -247,3 +248,11 @@ def test_experts_of_ms_swift_are_whole_under_tensor_parallelism(tmp_path: Path) 
     assert not found.not_understood
     script.write_text(text.replace("--num_workers 4", "--expert_tensor_parallel_size 2"))
     assert read_launch(str(script)).plan["etp"] == 2
+
+
+def test_experts_of_older_gpt_neox_stand_in_every_second_layer() -> None:
+    ours = read(NEOX.replace('"pipe-', '"num_experts": 4, "pipe-'), "x.yml", "gpt-neox")
+    assert ours.architecture is not None
+    kinds = [type(layer.mlp) for layer in ours.architecture.layers]
+    assert kinds.count(MoE) == 16
+    assert kinds[:2] == [MoE, MLP]

@@ -109,7 +109,7 @@ def _read_degrees(draft: Draft, names: Names) -> None:
 def _read_exchange(draft: Draft, names: Names) -> None:
     """Experts under tensor parallelism: weighed as Megatron-Core has them."""
     split = int(draft.plan.get("tp", 1)) > 1 and not draft.plan.get("sp")
-    if split and (names.whole("moe-num-experts") or 1) > 1:
+    if split and (names.whole("moe-num-experts", "num-experts") or 1) > 1:
         draft.put("sp", True)
         draft.fields.note(
             "experts under model parallelism: weighed with sequence parallelism, which holds "
@@ -212,7 +212,7 @@ def _shape(names: Names) -> dict[str, object]:
     norm = names.word("norm") or "layernorm"
     linear = names.flag("use-bias-in-attn-linear")
     tokens = names.whole("padded-vocab-size", least=1)
-    experts = names.whole("moe-num-experts") or 1
+    experts = names.whole("moe-num-experts", "num-experts") or 1
     return {
         "num_query_groups": names.whole("num-kv-heads"),
         "ffn_hidden_size": names.whole("intermediate-size", "feedforward-size"),
@@ -236,11 +236,15 @@ def _shape(names: Names) -> dict[str, object]:
 
 
 def _experts(names: Names, experts: int) -> dict[str, object]:
-    """Every ``moe-expert-interval``-th layer routes, to one expert unless told."""
+    """Every ``moe-expert-interval``-th layer routes, to one expert unless told.
+
+    Before 2.0 it was ``expert-interval``, every second layer unless told.
+    """
+    usual = 1 if names.has("moe-num-experts") else 2
     return {
         "num_moe_experts": experts,
         "moe_router_topk": names.whole("moe-top-k", "moe-router-topk", least=1) or 1,
-        "moe_layer_freq": names.whole("moe-expert-interval", least=1) or 1,
+        "moe_layer_freq": names.whole("moe-expert-interval", "expert-interval", least=1) or usual,
     }
 
 
