@@ -151,7 +151,11 @@ def test_a_shape_in_litgpts_words_is_its_model() -> None:
         "max_position_embeddings": 256,
     }
     theirs = read_config(llama, name="x", source="a test")
-    assert ours.layers == theirs.layers
+    assert [layer.mlp for layer in ours.layers] == [layer.mlp for layer in theirs.layers]
+    assert ours.layers[0].mixer_norm == theirs.layers[0].mixer_norm
+    mixers = [found.layers[0].mixer for found in (ours, theirs)]
+    shapes = {(m.heads, m.kv_heads, m.head_dim) for m in mixers if isinstance(m, Attention)}
+    assert shapes == {(6, 6, 48)}
     assert (ours.vocab, ours.tied_embeddings) == (32_000, True)
 
 
