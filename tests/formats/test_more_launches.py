@@ -260,3 +260,29 @@ def test_experts_of_older_gpt_neox_stand_in_every_second_layer() -> None:
     kinds = [type(layer.mlp) for layer in ours.architecture.layers]
     assert kinds.count(MoE) == 16
     assert kinds[:2] == [MoE, MLP]
+
+
+@pytest.mark.parametrize(
+    ("name", "runtime", "stage"),
+    [
+        ("a/fsdp2_offload.json", "fsdp2", 3),
+        ("fsdp.json", "fsdp", 3),
+        ("b/deepspeed_zero2.yaml", "deepspeed", 2),
+        ("zero_stage1_config.yaml", "deepspeed", 1),
+        ("mine.yaml", "ddp", 0),
+    ],
+)
+def test_a_configuration_that_is_not_there_is_told_by_its_name(
+    tmp_path: Path, name: str, runtime: str, stage: int
+) -> None:
+    script = tmp_path / "x.sh"
+    text = f"""accelerate launch --config_file {name} swift/cli/sft.py --model Qwen/Qwen3-8B \\
+        --tuner_type full --per_device_train_batch_size 1 --max_length 64 --dataset a\n"""
+    script.write_text(text, encoding="utf-8")
+    found = read_launch(str(script), gpus=8)
+    told = str(found.plan["runtime"])
+    assert told.removeprefix("accelerate-") == runtime or (told, runtime) == ("accelerate", "fsdp")
+    assert found.plan.get("zero", 0) == stage
+    assert found.plan.get("offload_parameters", False) == ("offload" in name)
+    assert any("give it as a further --config" in note for note in found.notes)
+    assert not found.not_understood
