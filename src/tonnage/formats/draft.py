@@ -42,6 +42,7 @@ class Draft:
         self._origins: dict[str, tuple[str, ...]] = {}
         self._habits: dict[str, str] = {}
         self._lacks: list[str] = []
+        self._no_model = ""
 
     def put(self, field: str, value: object, *paths: str) -> None:
         """Set a field of the plan, unless the value is None.
@@ -75,6 +76,16 @@ class Draft:
         """Say what the file leaves to the person: ``model``, ``vocab`` or fields of a plan."""
         self._lacks.extend(name for name in names if name not in self._lacks)
 
+    def no_model(self, why: str) -> None:
+        """Say that the file lacks a model, and why its own is not read.
+
+        Args:
+            why: in a clause.
+        """
+        self.fields.note(why)
+        self._no_model = why
+        self.lack("model")
+
     def finish(self) -> Launch:
         """The launch, without what is not modelled."""
         for field in list(self._origins):
@@ -97,6 +108,7 @@ class Draft:
             steps=self.steps,
             notes=tuple(self.fields.notes),
             lacks=tuple(self._lacks),
+            no_model=self._no_model,
             shrinks=self.shrinks,
             used=account["used"],
             ignored=account["ignored"],

@@ -182,10 +182,14 @@ class Fields:
         raise InputError(field=f"config.{path}", value=value, problem=problem, accepted=accepted)
 
     def account(self) -> dict[str, tuple[str, ...]]:
-        """The keys by what became of them, in the file's order: three fields of a `Launch`."""
+        """The keys by what became of them, in the file's order: three fields of a `Launch`.
+
+        A key that nothing asked for and whose value is null leaves its tool's default: ignored.
+        """
         fates: dict[str, list[str]] = {"used": [], "ignored": [], "not_understood": []}
         for path in self.leaves:
-            if path in self._unknown or path not in self._used | self._ignored:
+            seen = path in self._used | self._ignored or self.leaves[path] is None
+            if path in self._unknown or not seen:
                 fates["not_understood"].append(path)
             else:
                 fates["used" if path in self._used else "ignored"].append(path)

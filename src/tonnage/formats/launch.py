@@ -31,6 +31,7 @@ class Launch:
         notes: what was assumed in reading, in sentences.
         lacks: what the tool needs, the file does not say and no default fills: ``model``,
             ``vocab`` (that of the architecture is then a stand-in), or fields of a plan.
+        no_model: why the model that the file describes is not read; empty: it describes none.
         shrinks: the tool lowers the micro-batch where a rank's share of the global batch is less.
         by_width: habits that are so many times the square of the model's hidden size
             (DeepSpeed's ``"auto"``).
@@ -49,6 +50,7 @@ class Launch:
     not_understood: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
+    no_model: str = ""
     by_width: Mapping[str, int] = field(default_factory=dict)
     shrinks: bool = False
 
@@ -80,8 +82,10 @@ class Launch:
         if missing:
             what = " and no ".join(what for what, _ in missing)
             how = " and ".join(how for _, how in missing)
+            told = self.no_model and "model" in self.lacks and "model" not in given
+            why = f" ({self.no_model})" if told else ""
             raise InputError(
-                field="config", value=self.kind, problem=f"file names no {what}: give {how}"
+                field="config", value=self.kind, problem=f"file names no {what}{why}: give {how}"
             )
 
 

@@ -41,8 +41,7 @@ def read_hybrid(draft: Draft, names: Names) -> None:
     hidden, heads = names.whole("hidden-size"), names.whole("num-attention-heads")
     letters = pattern.split("/")[0].replace("|", "")
     if not hidden or not letters or set(letters) - set("M*-E"):
-        draft.fields.note(f"a hybrid of {pattern} is not read from this file")
-        draft.lack("model")
+        draft.no_model(f"a hybrid of {pattern} is not read from this file")
         return
     vocab, known = vocabulary(names)
     if not known:
@@ -59,8 +58,7 @@ def read_hybrid(draft: Draft, names: Names) -> None:
             source="a launch file",
         )
     except NotModelledError as error:
-        draft.fields.note(f"its model is not modelled: {error.message}")
-        draft.lack("model")
+        draft.no_model(f"its model is not modelled: {error.message}")
         return
     draft.architecture = dataclasses.replace(found, tied_embeddings=tied)
 

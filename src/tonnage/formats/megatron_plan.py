@@ -143,9 +143,10 @@ def _read_formats(draft: Draft, names: Names) -> None:
 def read_recompute(draft: Draft, names: Names) -> None:
     """What of the activations is computed again."""
     granularity = names.word("recompute-granularity", "activations-checkpoint-granularity")
-    short = names.flag("recompute-activations", "checkpoint-activations")
-    if granularity is None and short:
+    if granularity is None and names.flag("recompute-activations"):
         granularity = "selective"
+    elif granularity is None and names.flag("checkpoint-activations"):
+        granularity = "full"  # whole layers, before 2022 the only kind
     if granularity is None:
         names.ignore("recompute-*", "activations-checkpoint-*")
         return
@@ -155,7 +156,10 @@ def read_recompute(draft: Draft, names: Names) -> None:
         *names("recompute-granularity", "activations-checkpoint-granularity"),
     )
     method = ("recompute-method", "activations-checkpoint-method")
-    layers = ("recompute-num-layers", "activations-checkpoint-num-layers")
+    layers = (
+        *("recompute-num-layers", "activations-checkpoint-num-layers"),
+        "checkpoint-num-layers",
+    )
     if granularity == "full":
         draft.put("recompute_method", names.word(*method), *names(*method))
         draft.whole("recompute_num_layers", *names(*layers))

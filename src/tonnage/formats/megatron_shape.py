@@ -60,8 +60,7 @@ def read_shape(draft: Draft, names: Names, **over: object) -> None:
         config.get(name) for name in ("num_layers", "hidden_size", "num_attention_heads")
     ):
         if kind:
-            draft.fields.note(f"the file describes {kind}, which is not read from it")
-        draft.lack("model")
+            draft.no_model(f"the file describes {kind}, which is not read from it")
         return
     vocab, known = (
         (config.pop("vocab_size", None), True) if "vocab_size" in over else vocabulary(names)
@@ -73,8 +72,7 @@ def read_shape(draft: Draft, names: Names, **over: object) -> None:
             from_fields(vocab_size=vocab, **config), name=draft.kind, source="a launch file"
         )
     except NotModelledError as error:
-        draft.fields.note(f"its model is not modelled: {error.message}")
-        draft.lack("model")
+        draft.no_model(f"its model is not modelled: {error.message}")
     except InputError as error:
         raise InputError(
             field=error.field.replace("config.", "config: "),
@@ -183,6 +181,8 @@ def _experts(names: Names, experts: int) -> dict[str, Any]:
 def _pattern(names: Names, option: str) -> object:
     """A number or a list, be it written as an expression."""
     written = names.fields.take(*names(option))
+    if str(written).strip() == "-1":  # how MindSpeed leaves it unset
+        return None
     if not isinstance(written, str):
         return written
     found = layer_pattern(written)
@@ -193,7 +193,8 @@ def _pattern(names: Names, option: str) -> object:
 
 def vocabulary(names: Names) -> tuple[int, bool]:
     """Rows of the embedding before they are padded, and whether the file says so."""
-    stated = names.whole("padded-vocab-size", least=1) or names.whole("vocab-size", least=1)
+    given = names.whole("vocab-size", least=1)
+    stated = names.whole("padded-vocab-size", least=1) or given
     kind = names.word("tokenizer-type") or ""
     files = [
         names.fields.path(*names(option)) or ""

@@ -1,7 +1,8 @@
 """What a shell would put in place of a word, as far as the script itself says.
 
-Variables that the script does not assign, command substitutions and the patterns of
-``${NAME%…}`` stay as they are written: nothing is run, and no environment is looked at.
+Variables that the script does not assign, command substitutions other than ``expr``'s
+arithmetic and the patterns of ``${NAME%…}`` stay as they are written: nothing is run, and no
+environment is looked at.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ _BRACED = re.compile(
     r"(?P<operator>:?[-=+?])?(?P<word>.*)",
     re.DOTALL,
 )
+_EXPR = re.compile(r"(?:\$\(|`)\s*expr\s+([^|&;<>]+?)\s*(?:\)|`)")
 _OPERATIONS: Mapping[type, Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -75,7 +77,8 @@ def _pieces(part: Part, values: Values, depth: int) -> tuple[list[str], bool]:
     if part.kind == "text":
         return [part.text], False
     if part.kind == "command":
-        return [part.text], False
+        worked = _worked_out(part.text, values)
+        return [part.text if worked is None else str(worked)], False
     if part.kind == "arithmetic":
         number = arithmetic(part.text, values)
         return [f"$(({part.text}))" if number is None else str(number)], False
@@ -84,8 +87,9 @@ def _pieces(part: Part, values: Values, depth: int) -> tuple[list[str], bool]:
         name = part.text
         return ["${" + name + "}"], False
     if isinstance(found, list):
-        joined = "[*]" in part.text and part.quoted
-        return ([" ".join(found)], False) if joined else (found, True)
+        if not part.quoted:  # each element is cut at its blanks, as any unquoted value is
+            return [word for item in found for word in item.split()], True
+        return ([" ".join(found)], False) if "[*]" in part.text else (found, True)
     if part.quoted:
         return [found], False
     # A blank at the start ends the word that stands before it.
@@ -122,6 +126,12 @@ def _indexed(value: list[str], index: str | None) -> str | list[str] | None:
 def _default(word: str, values: Values, depth: int) -> str:
     tokens = [token for token in Lexer(word).tokens() if not token.operator]
     return " ".join(text_of(token, values, depth + 1) for token in tokens)
+
+
+def _worked_out(text: str, values: Values) -> int | None:
+    """The value of ``$(expr 16 / $N)``, the one command that is arithmetic and nothing else."""
+    match = _EXPR.fullmatch(text)
+    return None if match is None else arithmetic(match[1].replace("\\*", "*"), values)
 
 
 def arithmetic(text: str, values: Values) -> int | None:

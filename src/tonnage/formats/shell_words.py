@@ -15,6 +15,9 @@ PartKind: TypeAlias = Literal["text", "variable", "arithmetic", "command"]
 _OPERATORS = (";;", "&&", "||", "|&", ";", "&", "|", "\n", "(", ")")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=$")
+_PLACEHOLDER = re.compile(r"<[A-Z][^<>\n$`]{0,80}[^<>\s$`]>(?=[\s\\\"']|$)")
+"""``<PATH TO CHECKPOINTS>``, which a person is to fill in: a word, and no redirection."""
+
 _REDIRECTION = re.compile(r"(?:&>>?|[0-9]*(?:>>|>&|<&|>\||>|<))")
 _HERE = re.compile(r"<<-?\s*([\"']?)(\w+)\1")
 
@@ -107,7 +110,7 @@ class Lexer:
             return True
         if self.text.startswith("<<<", self.at):
             self.at += 3
-        elif self.text.startswith(("<(", ">("), self.at):
+        elif self.text.startswith(("<(", ">("), self.at) or _PLACEHOLDER.match(self.text, self.at):
             return False
         else:
             match = _REDIRECTION.match(self.text, self.at)
@@ -138,6 +141,10 @@ class Lexer:
         self._delimiters.clear()
 
     def _word(self) -> Token:
+        blank = _PLACEHOLDER.match(self.text, self.at)
+        if blank is not None:
+            self.at = blank.end()
+            return Token(parts=(Part(kind="text", text=blank[0], quoted=True),))
         parts: list[Part] = []
         start = self.at
         while self.at < len(self.text):

@@ -8,7 +8,9 @@ The options of each are the keys of its YAML.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
+from typing import Literal
 
 from tonnage.formats.detect_error import not_a_launch
 from tonnage.formats.document import Document
@@ -28,6 +30,7 @@ _READERS = {
     "trl": trl,
     "transformers": transformers,
 }
+_BY_NAME = re.compile("(fsdp2?)|zero_?(?:stage)?_?([0-3])")
 _COUNTS = ("nproc_per_node", "num_gpus", "gpus_per_node")
 _NODES = ("nnodes", "num_nodes", "nodes")
 
@@ -101,7 +104,7 @@ def _launcher(document: Document, started: Started) -> tuple[Part, ...]:
     parts: tuple[Part, ...] = ()
     if isinstance(name, str):
         file = beside(document, name)
-        parts = accelerate.parts(file) if file else (_missing(document, name),)
+        parts = accelerate.parts(file) if file else (_named(document, name),)
     engine = {"use_fsdp": "FSDP", "use_deepspeed": "DEEPSPEED", "use_megatron_lm": "MEGATRON_LM"}
     kinds = [kind for flag, kind in engine.items() if options.pop(flag, None)]
     if options.pop("multi_gpu", None):
@@ -140,6 +143,31 @@ _DEEPSPEED = frozenset(
 def _missing(document: Document, name: str) -> Part:
     note = f"{name} is not beside this script: give it as a further --config"
     return _part(document, Run(), note)
+
+
+def _named(document: Document, name: str) -> Part:
+    """A configuration of accelerate of which only the name is known: what it says is taken."""
+    given = _BY_NAME.search(name.rsplit("/", 1)[-1].lower())
+    if given is None:
+        return _missing(document, name)
+    whole = given[0].startswith("fsdp")
+    stage = 3 if whole else int(given[2])
+    plan: dict[str, object] = {"zero": stage}
+    if "offload" in name.lower():
+        if not whole:
+            plan["offload_optimizer"] = 1.0
+        if stage == 3:
+            plan["offload_parameters"] = True
+    run = Run(engine=_engine(given[0]), plan=plan)
+    what = given[0].upper() if whole else f"DeepSpeed at stage {stage}"
+    note = f"{name} is not beside this script: {what} by its name; give it as a further --config"
+    return _part(document, run, note)
+
+
+def _engine(word: str) -> Literal["fsdp1", "fsdp2", "deepspeed"]:
+    if word == "fsdp2":
+        return "fsdp2"
+    return "fsdp1" if word == "fsdp" else "deepspeed"
 
 
 def _part(document: Document, run: Run, *notes: str) -> Part:

@@ -15,9 +15,19 @@ from tonnage.formats.launch import Launch
 from tonnage.formats.megatron_ignored import IGNORED
 from tonnage.formats.megatron_names import Names
 from tonnage.formats.megatron_shape import read_shape
+from tonnage.formats.read.gpt_neox_method import IGNORED as METHOD
+from tonnage.formats.read.gpt_neox_method import read_method
 
 TOKENIZER_20B = 50_277
 """Entries of the tokenizer of GPT-NeoX-20B (arXiv 2204.06745), which Pythia shares."""
+
+_SHAPE = tuple(
+    """
+    num-layers hidden-size num-attention-heads max-position-embeddings norm activation rotary-pct
+    no-weight-tying gpt-j-residual hidden-dropout attention-dropout pos-emb intermediate-size
+    """.split()
+)
+"""What another model, given in its place, says instead."""
 
 _TELLING = frozenset(
     """
@@ -44,7 +54,8 @@ _IGNORED = tuple(
     pipe-partition-method precision-* prescale-* profile* rank return-predictions rms-norm-*
     rmsnorm-fusion rope-fusion rotary-emb-* rotary-save-* save-base-shapes scaled-* scalenorm-*
     scheduler seed short-seq-* soft-prompt-* steps-per-print synchronize-* tensorboard* text-gen-*
-    use-bnb-* use-mup use-qk-layernorm use-shared-* use-tutel use-wandb user-script wall-clock-*
+    use-bias-in-mlp use-flashattn-swiglu use-mup use-qk-layernorm
+    use-shared-* use-tutel use-wandb user-script wall-clock-*
     wandb* weight-by-* weighted-* world-size
     """.split()
 )
@@ -71,11 +82,12 @@ def read(document: Document) -> Launch:
     draft = Draft("gpt-neox", fields, "megatron-deepspeed")
     _read_degrees(draft, names)
     _read_batch(draft, names)
+    read_method(draft, names)
     _read_precision(draft, names)
     _read_rest(draft, names)
     _read_model(draft, names)
     _read_exchange(draft, names)
-    names.ignore(*IGNORED, *_IGNORED)
+    names.ignore(*IGNORED, *_IGNORED, *METHOD)
     fields.ignore("optimizer.params.*", "optimizer.*", "zero_optimization.*", "scheduler.*")
     fields.ignore("fp16.*", "bf16.*", "amp.*", "flops_profiler.*", "comms_logger.*", "wandb.*")
     fields.ignore("tensorboard.*", "autotuning.*", "mup.*", "elasticity.*", "checkpoint.*")
@@ -97,7 +109,7 @@ def _read_degrees(draft: Draft, names: Names) -> None:
 def _read_exchange(draft: Draft, names: Names) -> None:
     """Experts under tensor parallelism: weighed as Megatron-Core has them."""
     split = int(draft.plan.get("tp", 1)) > 1 and not draft.plan.get("sp")
-    if split and (names.whole("moe-num-experts") or 1) > 1:
+    if split and (names.whole("moe-num-experts", "num-experts") or 1) > 1:
         draft.put("sp", True)
         draft.fields.note(
             "experts under model parallelism: weighed with sequence parallelism, which holds "
@@ -151,6 +163,9 @@ def _read_rest(draft: Draft, names: Names) -> None:
     device = (fields.word("zero_optimization.offload_optimizer.device") or "none").lower()
     if offloads or device != "none":
         draft.put("offload_optimizer", 1.0, "zero_optimization.cpu_offload")
+    held = (fields.word("zero_optimization.offload_param.device") or "none").lower()
+    if stage == 3 and (fields.flag("zero_optimization.cpu_offload_params") or held != "none"):
+        draft.put("offload_parameters", True, "zero_optimization.cpu_offload_params")
     if names.flag("checkpoint-activations"):
         draft.put("recompute", "full", *names("checkpoint-activations"))
         draft.whole("recompute_num_layers", *names("checkpoint-num-layers"))
@@ -164,19 +179,25 @@ def _read_rest(draft: Draft, names: Names) -> None:
     if multiple is not None:
         draft.habit("vocab_multiple", multiple)
     kind = (fields.word("optimizer.type") or "Adam").lower().replace("_", "")
-    known = {"adam": None, "adamw": None, "onebitadam": None, "cpuadam": None}
+    known: dict[str, str | None] = {
+        "adam": None,
+        "adamw": None,
+        "onebitadam": None,
+        "cpuadam": None,
+    }
+    if names.flag("use-bnb-optimizer") and kind in known:
+        known[kind] = "adam8bit"
     draft.put("optimizer", known.get(kind, kind), "optimizer.type")
 
 
 def _read_model(draft: Draft, names: Names) -> None:
-    fields = draft.fields
     kinds = _attention(draft, names)
     if "mamba" in kinds:
         _read_mamba(draft, names, kinds)
         return
     if kinds - {"flash", "global", "local"}:
-        fields.note(f"layers of {', '.join(sorted(kinds))} are not read from this file")
-        draft.lack("model")
+        draft.no_model(f"layers of {', '.join(sorted(kinds))} are not read from this file")
+        names.ignore(*_SHAPE)
         return
     draft.put("attention", "flash" if "flash" in kinds else "eager", *names("attention-config"))
     over = _shape(names)
@@ -191,7 +212,7 @@ def _shape(names: Names) -> dict[str, object]:
     norm = names.word("norm") or "layernorm"
     linear = names.flag("use-bias-in-attn-linear")
     tokens = names.whole("padded-vocab-size", least=1)
-    experts = names.whole("moe-num-experts") or 1
+    experts = names.whole("moe-num-experts", "num-experts") or 1
     return {
         "num_query_groups": names.whole("num-kv-heads"),
         "ffn_hidden_size": names.whole("intermediate-size", "feedforward-size"),
@@ -215,19 +236,27 @@ def _shape(names: Names) -> dict[str, object]:
 
 
 def _experts(names: Names, experts: int) -> dict[str, object]:
-    """Every ``moe-expert-interval``-th layer routes, to one expert unless told."""
+    """Every ``moe-expert-interval``-th layer routes, to one expert unless told.
+
+    Before 2.0 it was ``expert-interval``, every second layer unless told.
+    """
+    usual = 1 if names.has("moe-num-experts") else 2
     return {
         "num_moe_experts": experts,
         "moe_router_topk": names.whole("moe-top-k", "moe-router-topk", least=1) or 1,
-        "moe_layer_freq": names.whole("moe-expert-interval", least=1) or 1,
+        "moe_layer_freq": names.whole("moe-expert-interval", "expert-interval", least=1) or usual,
     }
 
 
 def _tokenizer(names: Names) -> dict[str, object]:
     kind = names.word("tokenizer-type") or "GPT2BPETokenizer"
+    if kind == "CharLevelTokenizer":
+        return {"vocab_size": 512}
     if kind != "HFTokenizer":
         return {} if kind == "SPMTokenizer" else {"vocab_size": 50_257}
-    names.fields.path(*names("vocab-file"))
+    file = (names.fields.path(*names("vocab-file")) or "20B").lower()
+    if not any(mark in file for mark in ("20b", "neox_tok", "neox-tok", "pythia", "pile")):
+        return {}
     names.fields.note(f"vocabulary {TOKENIZER_20B}: that of GPT-NeoX-20B's tokenizer")
     return {"vocab_size": TOKENIZER_20B}
 
@@ -249,8 +278,7 @@ def _read_mamba(draft: Draft, names: Names, kinds: set[str]) -> None:
     names.ignore("num-attention-heads", "max-position-embeddings", "activation", "norm", "mamba-*")
     names.ignore("no-weight-tying", "pos-emb", "hidden-dropout", "attention-dropout")
     if kinds != {"mamba"} or not hidden or not layers:
-        draft.fields.note("a mixture of Mamba and attention is not read from this file")
-        draft.lack("model")
+        draft.no_model("a mixture of Mamba and attention is not read from this file")
         return
     vocab = _tokenizer(names).get("vocab_size")
     if vocab is None:

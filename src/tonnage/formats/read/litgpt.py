@@ -13,6 +13,7 @@ from tonnage.formats.hugging_face.optimizers import find_optimizer
 from tonnage.formats.keys import Fields
 from tonnage.formats.launch import Launch
 from tonnage.formats.read.litgpt_command import is_command, unfold
+from tonnage.formats.read.litgpt_shape import read_shape, section
 from tonnage.plan.plan import LoraTarget
 
 KIND = "litgpt"
@@ -104,10 +105,10 @@ def _model(draft: Draft) -> None:
         draft.model = "/".join(folder.rstrip("/").split("/")[-2:]).removeprefix("checkpoints/")
     elif name is not None:
         draft.model = name
-    if any(fields.has(path) for path in fields.under("model_config")):
-        fields.note("model_config: a shape spelt out in LitGPT's words is not read: give MODEL")
-    else:
-        fields.ignore("model_config")
+    spelt = section(fields)
+    if spelt is not None:  # LitGPT takes it over the name beside it
+        draft.model, draft.architecture = None, read_shape(fields, spelt)
+    fields.ignore("model_config")
 
 
 def _devices(draft: Draft, *, pretrains: bool) -> int | None:
@@ -134,7 +135,10 @@ def _batch(draft: Draft, count: int | None, *, pretrains: bool) -> None:
     else:  # as TrainArgs.gradient_accumulation_iters: both divisions round down
         draft.put("grad_acc", max(1, batch // count // mbs), "train.global_batch_size")
     if draft.whole("seq", "train.max_seq_length") is None:
-        draft.lack("seq")
+        if pretrains and draft.architecture is not None:
+            draft.put("seq", draft.architecture.max_positions, "train.max_seq_length")
+        else:
+            draft.lack("seq")
     draft.tokens = fields.whole("train.max_tokens", least=1)
     draft.steps = fields.whole("train.max_steps", least=1)
     if fields.flag("train.tie_embeddings"):

@@ -42,7 +42,15 @@ _IGNORED = (
         "save_*",
         "load_*",
     ),
-    *("autoresume", "max_split_size_mb", "python_log_level", "icl_*", "metadata.*", "profiler.*"),
+    *(
+        "tokenizer_name",
+        "autoresume",
+        "max_split_size_mb",
+        "python_log_level",
+        "icl_*",
+        "metadata.*",
+        "profiler.*",
+    ),
     *("global_seed", "data_local", "data_remote", "fsdp_config.limit_all_gathers", "tp_config*"),
     *("fsdp_config.state_dict_type", "fsdp_config.verbose", "fsdp_config.use_orig_params"),
     *("fsdp_config.forward_prefetch", "fsdp_config.backward_prefetch", "fsdp_config.sync_*"),
@@ -63,6 +71,19 @@ _IGNORED = (
     *("model.attention_*", "model.fc_type*", "model.norm_eps", "model.shift_labels"),
     *("integrations*", "command", "image", "name", "scheduling*", "cluster", "gpu_type", "code_*"),
     *("compute.*", "compile_config*", "only_*", "accumulate_train_*", "spin_*", "max_seq_len"),
+)
+
+
+_EXPERT_IGNORED = (
+    *(
+        "moe_loss_weight",
+        "moe_lbl_in_fp32",
+        "moe_jitter_eps",
+        "moe_normalize*",
+        "memory_optimized_mlp",
+    ),
+    *("uniform_expert_assignment", "bf16_impl", "moe_zloss*", "fc_type*", "mlp_impl"),
+    *("moe_world_size", "moe_weight_parallelism", "moe_expert_model_parallelism"),
 )
 
 
@@ -184,9 +205,11 @@ def _read_mpt(draft: Draft, here: str) -> None:
     kind = fields.word(f"{attn}attn_type")
     groups = fields.whole(f"{attn}kv_n_heads", least=1)
     bias = not (fields.flag(f"{here}no_bias") or False)
-    gated = "glu" in (fields.word(f"{here}ffn_config.ffn_type") or "")
+    blocks = (f"{here}ffn_config.{name}" for name in ("ffn_type", "mlp_type"))
+    gated = any("glu" in (fields.word(block) or "") for block in blocks)
     ratio = fields.number(f"{here}expansion_ratio") or 4
     wide = fields.whole(f"{here}ffn_config.ffn_hidden_size", least=1)
+    wide = wide or int(ratio * (hidden or 1))
     rotary, alibi = fields.flag(f"{attn}rope"), fields.flag(f"{attn}alibi")
     learnt = fields.flag(f"{here}learned_pos_emb") is not False and not (rotary or alibi)
     kernel = fields.word(f"{attn}attn_impl")
@@ -197,7 +220,8 @@ def _read_mpt(draft: Draft, here: str) -> None:
     config = from_fields(
         **sizes,
         num_query_groups=1 if kind == "multiquery_attention" else groups,
-        ffn_hidden_size=wide or int(ratio * (hidden or 1)),
+        ffn_hidden_size=wide,
+        **_experts(fields, f"{here}ffn_config.", wide),
         gated_linear_unit=gated,
         activation_func="silu" if gated else "gelu",
         normalization="RMSNorm"
@@ -214,6 +238,20 @@ def _read_mpt(draft: Draft, here: str) -> None:
         window_size=_window(fields.whole(f"{attn}sliding_window_size", least=-1)),
     )
     draft.architecture = read_config(config, name="mpt", source="a launch file")
+
+
+def _experts(fields: Fields, path: str, width: int) -> dict[str, object]:
+    """MegaBlocks' experts, each as wide as the block in whose place they stand."""
+    experts = fields.whole(f"{path}moe_num_experts", least=1)
+    kind = fields.word(f"{path}ffn_type") or ""
+    if kind not in ("mb_moe", "mb_dmoe", "torch_dmoe"):
+        return {}
+    fields.ignore(*(f"{path}{name}" for name in _EXPERT_IGNORED))
+    return {
+        "num_moe_experts": experts or 1,
+        "moe_router_topk": fields.whole(f"{path}moe_top_k", least=1) or 1,
+        "moe_ffn_hidden_size": width,
+    }
 
 
 def _window(size: int | None) -> int | None:

@@ -6,6 +6,8 @@ and https://gitee.com/ascend/MindSpeed.
 
 from __future__ import annotations
 
+import dataclasses
+
 from tonnage.formats.command import canonical, read_command
 from tonnage.formats.document import Document
 from tonnage.formats.draft import Draft
@@ -42,15 +44,19 @@ _OWN = frozenset(
 )
 _IGNORED = tuple(
     """
-    adaptive-* affinity* attention-mask-type auto-* beta-* coc-* context-parallel-algo
-    cp-window-size enable-recompute-* enable-chunk-* fa-type fix-router gmm-* handler-name
+    adaptive-* add-rmsnorm-offset affinity* attention-mask-type auto-* beta-* coc-*
+    context-parallel-algo cp-window-size enable-recompute-* enable-chunk-* fa-type fix-router
+    gmm-* handler-name
     is-pairwise-* jit-compile kv-head-repeat* lora-alpha lora-load lora-register-* lora-fusion
     mask-* megatron-cp-* moe-alltoall-overlap-comm moe-allgather-overlap-comm moe-bmm-mc2
-    moe-fb-overlap moe-tp-extend-ep moe-unperm2-* moe-zerc no-cp-* no-pad-* no-post-*
-    no-shared-storage noisy-* npu-* overwrite-cache padding-* padded-samples pack prompt-type*
-    repeated-* rope-scaling-* router-* seq-aux shape-order shared-expert-gate-* stage
+    moe-fb-overlap moe-tp-extend-ep moe-unperm2-* moe-zerc no-cp-* no-pad-* no-post-* enable-hf2mg-*
+    mla-fa-* moe-permutation-* n-group no-shared-storage noisy-* norm-topk-prob npu-*
+    overwrite-cache padding-* padded-samples pack prompt-type* input-embeds-norm query-pre-*
+    repeated-* rope-scaling-* routed-scaling-* router-* seq-aux shape-order stage
+    shared-expert-gate-*
     tokenizer-* topk-* trust-* use-cp-send-recv-overlap use-distributed-* use-fused-*
-    use-fusion-attn-v2 use-mc2 use-ascend-mc2 use-ascend-coc use-rotary-* use-glm-* square-alibi-*
+    swap-optimizer-times use-fusion-attn-v2 use-mc2 use-ascend-mc2 use-ascend-coc use-rotary-*
+    use-glm-* square-alibi-*
     variable-seq-* full-shuffle-* enable-share-memory enable-high-availability enable-hbmfault-*
     enable-overlap-* enable-backward-* model-type-hf hf-* save-model-type load-model-type
     low-freq-factor long-factor long-mscale longrope-* short-factor short-mscale dynamic-factor
@@ -95,6 +101,7 @@ def read(document: Document) -> Launch:
     _read_adapters(draft, names)
     _read_memory(draft, names)
     read_shape(draft, names, **_shape(draft, names))
+    _add_norms(draft, names)
     names.ignore(*IGNORED, *_IGNORED)
     return draft.finish()
 
@@ -117,22 +124,49 @@ def _read_schedule(draft: Draft, names: Names) -> None:
 def _shape(draft: Draft, names: Names) -> dict[str, object]:
     """DeepSeek's names, which MindSpeed-LLM takes beside Megatron's."""
     layers = names.whole("num-layers") or 0
-    first = names.whole("first-k-dense-replace")
+    first = names.whole("first-k-dense-replace", least=-1)
     shared = names.whole("n-shared-experts")
     width = names.whole("moe-intermediate-size", "moe-ffn-hidden-size")
     over: dict[str, object] = {}
+    if names.flag("gelu-tanh"):
+        over |= {"gated_linear_unit": True, "activation_func": "gelu"}
+    window = names.whole("interleave-sliding-window", least=1)
+    if window is not None:  # every second layer attends within it
+        over |= {"window_size": window, "window_attn_skip_freq": 2}
     if first is not None and layers:
-        every = names.whole("moe-layer-freq") or 1
+        every = max(names.whole("moe-layer-freq", least=-1) or 1, 1) if _plain(names) else 1
         over["moe_layer_freq"] = [int(i >= first and i % every == 0) for i in range(layers)]
     if shared and width:
         over["moe_shared_expert_intermediate_size"] = shared * width
     if names.flag("multi-head-latent-attention"):
         over |= {"multi_latent_attention": True, **latent_fields(names), "kv_channels": None}
+    listed = numbers_in(names.word("num-layer-list") or "")
+    if listed and len(listed) == draft.plan.get("pp", 1) and sum(listed) == layers:
+        layout = "E" + "|".join("t" * count for count in listed) + "L"
+        draft.put("pipeline_layout", layout, *names("num-layer-list"))
     empty = numbers_in(names.word("noop-layers") or "")
     if empty and layers:
         _leave_out(draft, layers, frozenset(empty))
         over["num_layers"] = layers - len(set(empty))
     return over
+
+
+def _add_norms(draft: Draft, names: Names) -> None:
+    """``--post-norm``: a norm behind attention and one behind the MLP too, as Gemma 2 has."""
+    found = draft.architecture
+    if names.flag("post-norm") and found is not None:
+        layers = tuple(
+            dataclasses.replace(
+                layer, mixer_output_norm=layer.mixer_norm, mlp_output_norm=layer.mlp_norm
+            )
+            for layer in found.layers
+        )
+        draft.architecture = dataclasses.replace(found, layers=layers)
+
+
+def _plain(names: Names) -> bool:
+    """Whether the frequency of layers of experts is a number, and no pattern."""
+    return str(names.peek("moe-layer-freq") or "").lstrip("-").isdigit()
 
 
 def _leave_out(draft: Draft, slots: int, empty: frozenset[int]) -> None:

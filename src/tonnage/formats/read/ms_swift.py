@@ -62,7 +62,15 @@ _LEFT = {
     "use_unsloth": "weighed as PEFT's modules",
 }
 _NESTED = (
-    *("model_kwargs.*", "columns.*", "rollout.*", "teacher.*", "max_memory.*", "train.output_dir"),
+    *(
+        "trainer",
+        "model_kwargs.*",
+        "columns.*",
+        "rollout.*",
+        "teacher.*",
+        "max_memory.*",
+        "train.output_dir",
+    ),
     *("teacher_deepspeed.*", "device_map.*", "rope_scaling.*", "eval_generation_config.*"),
 )
 

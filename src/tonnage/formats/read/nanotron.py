@@ -13,6 +13,7 @@ from tonnage.formats.document import Document
 from tonnage.formats.draft import Draft
 from tonnage.formats.keys import Fields
 from tonnage.formats.launch import Launch
+from tonnage.formats.read.nanotron_mamba import mamba_config
 
 _MODEL = "model.model_config"
 _IGNORED = (
@@ -42,6 +43,7 @@ _IGNORED = (
     "tokens.limit_*",
     "tokens.val_check_interval",
     "parallelism.tp_recompute_allgather",
+    "model.model_config.moe_config",
 )
 _IGNORED_MODEL = (
     *("_attn_implementation", "_fused_r*", "_use_*", "bos_token_id", "eos_token_id"),
@@ -145,15 +147,15 @@ def _read_model(draft: Draft) -> None:
     if multiple is not None:
         draft.habit("vocab_multiple", multiple)
     fields.use(*(f"{_MODEL}.{name}" for name in ("is_*_config", *_READ_MODEL)))
-    config = _config(draft)
+    config = mamba_config(fields, _MODEL) if fields.has(f"{_MODEL}.ssm_cfg.d_state") else None
+    config = config or _config(draft)
     if not config.get("hidden_size"):
         draft.lack("model")
         return
     try:
         draft.architecture = read_config(config, name="nanotron", source="a launch file")
     except NotModelledError as error:
-        fields.note(f"its model is not modelled: {error.message}")
-        draft.lack("model")
+        draft.no_model(f"its model is not modelled: {error.message}")
 
 
 def _config(draft: Draft) -> dict[str, object]:

@@ -36,6 +36,7 @@ from tonnage.formats.text import refuse
 
 _SECTIONS = (
     *("model", "model.config", "model.data.train_ds", "train", "ddp", "optimizer", "dataset"),
+    *("mcore_customization_config", "model.mcore_customization_config"),
     *("strategy", "trainer.strategy", "data", "data.common", "model.data", "trainer", ""),
 )
 _ALIASES = {
@@ -62,8 +63,8 @@ _OTHER = (
     *("vision_encoder", "image_size", "unet_config", "first_stage_config", "mm_cfg", "diffusion"),
     *("audio_encoder", "tarred_audio_filepaths", "labels", "joint", "retro", "bert_binary_head"),
 )
-_MIXERS = re.compile("jamba|griffin|hyena|mamba|retro")
-"""Models whose mixers NeMo's code chooses by the script: their files only have a GPT's sizes."""
+_MIXERS = re.compile("jamba|griffin|hyena|mamba|retro|t5|bart|bert|nmt")
+"""Models whose layers NeMo's code chooses by the script: their files only have a GPT's sizes."""
 _ACTIVATIONS = {"swiglu": "silu", "geglu": "gelu", "reglu": "relu", "squared-relu": "relu2"}
 _IGNORED = (
     *("exp_manager*", "trainer*", "name", "defaults", "hydra*", "callbacks*", "resume*", "logger*"),
@@ -74,6 +75,13 @@ _IGNORED = (
     *("*._target_", "model.use_scaled_init_method", "model.do_layer_norm*", "model.restore_*"),
     *(
         "model.mcore_gpt",
+        "model.megatron_legacy",
+        "model.sharp",
+        "restore_from_path",
+        "target",
+        "nemo_version",
+        "gc_interval",
+        "*mcore_customization_config.new_decoder_architecture",
         "model.transformer_engine",
         "model.attention_type",
         "model.answer_only_loss",
@@ -254,8 +262,7 @@ def _read_model(draft: Draft, names: Names) -> None:
     given = fields.word(f"model.{MODEL}", MODEL, "model.hf_model_name", "hf_path")
     other = [p for p in fields.leaves if any(f".{mark}" in f".{p}" for mark in _OTHER)]
     if other:
-        fields.note(f"{other[0].split('.')[-1]}: the file trains more than a language model")
-        draft.lack("model")
+        draft.no_model(f"{other[0].split('.')[-1]}: the file trains more than a language model")
         return
     if given is not None:
         draft.model = given
@@ -273,17 +280,15 @@ def _read_model(draft: Draft, names: Names) -> None:
         over["parallel_residual"] = True
     block = names.word("transformer-block-type")
     if block not in (None, "pre_ln"):
-        fields.note(f"transformer_block_type {block} is not modelled")
-        draft.lack("model")
+        draft.no_model(f"transformer_block_type {block} is not modelled")
         return
     if is_hybrid(names):
         read_hybrid(draft, names)
         return
     named = _MIXERS.search(fields.word("name") or "")
     if named is not None:
-        fields.note(f"name: layers of {named[0]} are not read from this file, nor are its sizes")
+        draft.no_model(f"name: layers of {named[0]} are not read, nor are their sizes")
         fields.ignore("model.*")
-        draft.lack("model")
         return
     read_shape(draft, names, **{**over, **_vocabulary(names)})
 

@@ -82,8 +82,7 @@ def _read_model(draft: Draft) -> None:
         return
     draft.architecture = torchtitan_models.find(name, flavor)
     if draft.architecture is None:
-        fields.note(f"{name} {flavor} is no language model of torchtitan that is known")
-        draft.lack("model")
+        draft.no_model(f"{name} {flavor} is no language model of torchtitan that is known")
 
 
 def _read_degrees(draft: Draft) -> None:
