@@ -1,9 +1,12 @@
 """Single changes to a plan are what their estimates say."""
 
+from dataclasses import replace
+
 import pytest
 
 from tonnage import Limits, Plan, estimate, load, parse_cluster
 from tonnage.search import changes, nearest
+from tonnage.search.changes import every_change
 
 LLAMA = load("llama-3.1-8b")
 NODE = parse_cluster("8xH100")
@@ -20,6 +23,27 @@ def test_each_change_is_the_estimate_of_the_changed_plan() -> None:
         assert change.bytes == (again.memory.peak_bytes.device - before.memory.peak_bytes.device)
         assert change.seconds == pytest.approx(again.step.seconds - before.step.seconds)
         assert change.bytes < 0
+
+
+@pytest.mark.parametrize(
+    ("name", "plan"),
+    [
+        ("llama-3.1-8b", Plan(tp=2, sp=False, mbs=2, gbs=64, seq=8192)),
+        ("llama-3.1-8b", Plan(tp=4, pp=2, sp=False, mbs=2, gbs=64, seq=8192)),
+        ("mixtral-8x7b", Plan(tp=4, ep=4, etp=1, mbs=2, gbs=64, seq=4096)),
+        ("mixtral-8x7b", Plan(tp=4, ep=2, etp=4, sp=True, mbs=2, gbs=64, seq=4096)),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_a_change_is_what_its_fields_say_and_nothing_besides(name: str, plan: Plan) -> None:
+    """Whoever adds the flags of a change to those of the plan gets what was promised."""
+    model = load(name)
+    before = estimate(model, plan, NODE)
+    for change in every_change(model, before, NODE, None):
+        told = replace(plan, **change.fields)
+        again = estimate(model, told, NODE)
+        assert again.memory.peak_bytes == change.answer.memory.peak_bytes, change.fields
+        assert again.step.seconds == change.answer.step.seconds, change.fields
 
 
 def test_the_batch_stays() -> None:

@@ -388,8 +388,20 @@ def test_a_question_that_cannot_be_answered_is_refused(change: dict[str, Any], f
 
 
 def test_a_space_without_a_legal_plan_is_refused() -> None:
-    with pytest.raises(InputError, match="holds no legal plan"):
+    with pytest.raises(InputError, match="3 × 1 × 1 = 3 does not divide") as refused:
         find_plans(question(choices={"tp": (3,)}))
+    assert "no plan with tp [3] is legal on" in refused.value.hint
+
+
+@pytest.mark.parametrize("wanted", [{"tp": 3}, {"pp": 3}, {"tp": 3, "pp": 3}, {"cp": 5}])
+def test_why_not_blames_no_value_that_nobody_named(wanted: dict[str, int]) -> None:
+    """A degree of the best plan is nothing that was asked about."""
+    asked = question(choices={"mbs": (1,)})
+    best = find_plans(dataclasses.replace(asked, choices={"cp": (2,), "mbs": (1,)})).plans[0]
+    assert best.plan.cp == 2
+    text = why_not(asked, wanted, best).text
+    product = math.prod(wanted.values())
+    assert f" = {product} does not divide" in text
 
 
 def test_an_interruption_gives_the_best_so_far() -> None:
