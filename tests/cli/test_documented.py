@@ -1,4 +1,4 @@
-"""The how-to pages show what their commands print.
+"""The README and the how-to pages show what their commands print.
 
 ``python -m tests.cli.test_documented`` runs the commands again and rewrites the pages.
 """
@@ -15,7 +15,8 @@ import pytest
 
 from tests.cli.running import run
 
-PAGES = sorted((Path(__file__).parents[2] / "docs" / "how-to").glob("*.md"))
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
 _BLOCK = re.compile(r"^```(toml|yaml|sh|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"# ([\w.-]+\.\w+)\n")
 _STDIN = re.compile(r"(echo|printf) '(.*)' \| ")

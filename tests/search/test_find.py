@@ -388,9 +388,9 @@ def test_a_question_that_cannot_be_answered_is_refused(change: dict[str, Any], f
     assert refused.value.field == field
 
 
-WRONG: tuple[object, ...] = (0, -1, 1.5, float("nan"), float("inf"), "x", "", b"x", [], (), (None,))
+WRONG: tuple[Any, ...] = (0, -1, 1.5, float("nan"), float("inf"), "x", "", b"x", [], (), (None,))
 WRONG = (*WRONG, {1: 2}, {"tp": 5}, {"tp": None}, {"loss": (None,)}, object(), True, None)
-RIGHT: dict[str, tuple[object, ...]] = {
+RIGHT: dict[str, tuple[Any, ...]] = {
     "prices": ({"tp": 5},),
     "deadline": (None,),
     "budget": (None,),
@@ -404,7 +404,7 @@ RIGHT: dict[str, tuple[object, ...]] = {
 
 @pytest.mark.parametrize("field", [each.name for each in dataclasses.fields(Question)])
 @pytest.mark.parametrize("value", WRONG, ids=str)
-def test_a_field_of_a_wrong_kind_is_refused_by_name(field: str, value: object) -> None:
+def test_a_field_of_a_wrong_kind_is_refused_by_name(field: str, value: Any) -> None:
     if any(value is right or value == right for right in RIGHT.get(field, ())):
         return
     with pytest.raises(InputError) as refused:

@@ -102,4 +102,4 @@ def check_switch(name: str, value: object) -> None:
 
 def _is_number(value: object) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and abs(value) < math.inf  # type: ignore[operator,arg-type]
+    return number and abs(value) < math.inf
