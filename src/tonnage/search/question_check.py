@@ -101,5 +101,7 @@ def check_switch(name: str, value: object) -> None:
 
 
 def _is_number(value: object) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and abs(value) < math.inf
+    """Whether it is a finite number, and no bool."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) < math.inf
