@@ -6,7 +6,7 @@ import pytest
 
 from tonnage import Limits, Plan, estimate, load, parse_cluster
 from tonnage.search import changes, nearest
-from tonnage.search.changes import every_change
+from tonnage.search.changes import every_change, kept_sp
 
 LLAMA = load("llama-3.1-8b")
 NODE = parse_cluster("8xH100")
@@ -80,3 +80,12 @@ def test_an_offload_costs_time_and_alters_nothing_of_the_training() -> None:
         assert found[field,].alters == ""
         assert found[field,].seconds > 0
         assert found[field,].answer.step.breakdown["offload"] > 0
+
+
+@pytest.mark.parametrize(
+    ("tp", "after", "kept"), [(2, 4, False), (4, 2, False), (1, 2, None), (2, 1, None)]
+)
+def test_sequence_parallelism_stays_where_there_is_a_choice(
+    tp: int, after: int, kept: bool | None
+) -> None:
+    assert kept_sp(Plan(tp=tp, sp=False), after) is kept
