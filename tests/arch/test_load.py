@@ -80,7 +80,7 @@ def test_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_folder_without_a_config(tmp_path: Path) -> None:
-    assert refusal(str(tmp_path)).problem == "cannot be read: No such file or directory"
+    assert refusal(str(tmp_path)).problem == "holds no config.json"
 
 
 @pytest.mark.parametrize("model", ["./nowhere/config.json", "/nowhere", "nowhere.json", "a/b.json"])

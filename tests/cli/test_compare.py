@@ -64,3 +64,15 @@ def test_a_side_draws_and_writes_nothing(flag: str) -> None:
     result = run("compare", f"gpt2 {flag}", "gpt2", "--gpus", "8xA100")
     assert result.code == 2
     assert f"holds {flag.split()[0]}, which is no part of a plan" in result.err
+
+
+def test_what_differs_is_written_as_flags_take_it() -> None:
+    sides = (
+        "--recompute selective --recompute-modules core_attn,mlp",
+        "--recompute selective --recompute-modules layernorm --tp 8 --compile",
+    )
+    out = run("compare", *sides, "--model", "llama-3.2-1b", *COMMON).out
+    asked = out[: out.index("What comes of it")]
+    assert "core_attn,mlp" in asked
+    assert not set("()[]'") & set(asked.split("What differs")[1])
+    assert not {"True", "False", "None"} & set(asked.split())

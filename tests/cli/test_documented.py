@@ -1,4 +1,4 @@
-"""The how-to pages show what their commands print.
+"""The README and the how-to pages show what their commands print.
 
 ``python -m tests.cli.test_documented`` runs the commands again and rewrites the pages.
 """
@@ -15,10 +15,11 @@ import pytest
 
 from tests.cli.running import run
 
-PAGES = sorted((Path(__file__).parents[2] / "docs" / "how-to").glob("*.md"))
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
 _BLOCK = re.compile(r"^```(toml|yaml|sh|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"# ([\w.-]+\.\w+)\n")
-_STDIN = re.compile(r"(?:echo|printf) '(.*)' \| ")
+_STDIN = re.compile(r"(echo|printf) '(.*)' \| ")
 _PIPE = re.compile(r" \| (head -|cut -c-)(\d+)$")
 
 
@@ -46,19 +47,25 @@ def _output(command: str, shown: list[str]) -> list[str]:
     """What a line of the shell prints, as far as the page shows it (to a last line ``…``)."""
     command = command.removeprefix("$ ")
     given, pipe = _STDIN.match(command), _PIPE.search(command)
-    command = _PIPE.sub("", _STDIN.sub("", command)).removeprefix("tonnage ")
-    words, _, file = command.partition(" > ")
-    result = run(*shlex.split(words), stdin=given[1].replace(r"\n", "\n") if given else "")
+    command = _PIPE.sub("", _STDIN.sub("", command))
+    assert command.startswith("tonnage "), f"a page pipes in what no test can: {command}"
+    words, _, file = command.removeprefix("tonnage ").partition(" > ")
+    result = run(*shlex.split(words), stdin=_piped(given) if given else "")
     assert result.code in {0, 2, 3}, result.err
-    assert "COMMAND:" not in result.err, command
     if file:
         Path(file).write_text(result.out, encoding="utf-8")
-        return []
+        return result.err.splitlines()
     lines = (result.out + result.err).splitlines()
     if pipe:
         count = int(pipe[2])
         lines = lines[:count] if pipe[1] == "head -" else [line[:count] for line in lines]
     return [*lines[: len(shown) - 1], "…"] if shown[-1:] == ["…"] else lines
+
+
+def _piped(given: re.Match[str]) -> str:
+    """What ``echo`` or ``printf`` gives to the command after it."""
+    command, text = given.groups()
+    return text.replace("\\n", "\n") if command == "printf" else f"{text}\n"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

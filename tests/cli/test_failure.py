@@ -16,7 +16,7 @@ GPT2 = ("estimate", "gpt2", "--gpus", "8xH100")
 USAGE: list[tuple[tuple[str, ...], str, str]] = [
     (("estimate",), "MODEL", "error: MODEL is missing"),
     (("estimate", "gpt2"), "gpus", "error: --gpus is missing"),
-    (("estimate", "gpt2", "--gpus"), "gpus", "error: --gpus is missing"),
+    (("estimate", "gpt2", "--gpus"), "gpus", "error: --gpus is given without its value"),
     (("estimat",), "COMMAND", "error: COMMAND: estimat is not known"),
     ((*GPT2, "--nope", "3"), "OPTION", "error: OPTION: --nope is not known"),
     ((*GPT2, "more"), "ARGUMENT", "error: ARGUMENT: more is one more than expected"),
@@ -48,6 +48,7 @@ def test_usage_errors_on_stderr_and_as_json(words: tuple[str, ...], field: str, 
     assert found["schema_version"] == 1
     assert set(found["error"]) == {"field", "value", "accepted", "hint", "message"}
     assert found["error"]["field"] == field
+    assert found["error"]["value"] != "''"  # nothing was given: nothing is quoted
 
 
 def test_suggestions() -> None:
@@ -128,7 +129,7 @@ def test_a_value_that_begins_with_a_hyphen_is_not_called_missing(flag: str, word
     if word != "-":
         assert f"{word} begins with a hyphen, and is taken for a flag" in result.err
         assert f"hint: {flag}={word} is taken for a value" in result.err
-    assert run("estimate", "gpt2", flag).err.startswith(f"error: {flag} is missing")
+    assert run("estimate", "gpt2", flag).err.startswith(f"error: {flag} is given without its value")
 
 
 def test_a_full_disk_is_no_fault_of_tonnage() -> None:

@@ -99,7 +99,7 @@ def test_the_page_holds_the_cloud(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--tp", "3"), "holds no legal plan"),
+        (("--tp", "3"), "no plan with tp [3], vpp [1] is legal on 4xA100"),
         (("--tp", "1,x"), "is not a whole number"),
         (("--objective", "joy"), "is not known"),
         (("--price", "H9000=2"), "H9000"),
@@ -157,7 +157,17 @@ def test_lists_are_read_as_people_write_them(given: Any, wanted: Any) -> None:
         (["--gbs", "0"], "--gbs: 0 is not a positive whole number"),
         (["--schedule", "1f1b,banana"], "--schedule: banana is not known"),
         (["--recompute-modules", "banana"], "--recompute-modules: banana is not known"),
-        (["--tp", "3"], "SPACE: tp [3], vpp [1] holds no legal plan on 4xA100"),
+        (["--tp", "3"], "3 × 1 × 1 = 3 does not divide the 4 GPUs (accepted: 1, 2 or 4)"),
+        (["--mbs", "33"], "--gbs: 32 is not a multiple of mbs 33"),
+        (["--ep", "2"], "--ep: 2 needs experts"),
+        (["--grad-acc", "7"], "--grad-acc: 7 contradicts gbs 32"),
+        (["--pipeline-layout", "x"], "--pipeline-layout: x is no pipeline layout"),
+        (
+            ["--no-offload", "--offload-optimizer", "0,1"],
+            "--offload-optimizer: 1.0 is given beside --no-offload",
+        ),
+        (["--export"], "--export is given without its value"),
+        (["--html"], "--html is given without its value"),
         (["--price", "2,5"], "--price: 2,5 prices every device twice"),
         (["--price", "A100=2,A100=3"], "prices A100-SXM4-80GB twice"),
         (["--price", "1e308"], "--price: 1e308 is over 1e15"),
@@ -327,3 +337,24 @@ def test_a_missed_deadline_is_told_with_the_fastest_plan() -> None:
     assert shown.code == 3
     assert "the plan on the fewest GPUs" in shown.out
     assert "and the budget is 9.00" in " ".join(shown.out.split())
+
+
+def test_interrupted_before_there_is_a_plan_an_export_does_not_say_that_nothing_fits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(_: Hunt) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Hunt, "run", interrupt)
+    result = run("plan", *SMALL, "--export", "megatron")
+    assert (result.code, result.out) == (130, "")
+    assert result.err == "interrupted before a plan was found\n"
+
+
+def test_a_cluster_that_is_named_twice_is_searched_once() -> None:
+    few = ("gpt2", "--gbs", "32", "--seq", "1024", "--vpp", "1", "--tp", "1", "--no-offload")
+    once, twice = (
+        run("plan", *few, "--gpus", gpus, "--json").json() for gpus in ("2..4xA100", "2..4,4xA100")
+    )
+    assert twice["space"] == once["space"]
+    assert twice["plans"] == once["plans"]

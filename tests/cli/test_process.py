@@ -72,6 +72,23 @@ def test_a_reader_that_leaves() -> None:
     assert found.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "redirected", "told"),
+    [
+        ("models gpt2", ">&-", (1, "", "error: the output cannot be written: it is closed")),
+        ("models zzz", "2>&-", (2, "", "")),
+        ("models zzz", ">&- 2>&-", (1, "", "")),
+    ],
+)
+def test_an_output_that_is_closed(words: str, redirected: str, told: tuple[int, str, str]) -> None:
+    """It is told of where that can be, and a message never goes to the other output."""
+    command = f"{sys.executable} -c '{SCRIPT}' {words} {redirected}"
+    found = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (found.returncode, found.stdout, found.stderr.strip()) == told
+
+
 def test_completion_for_bash(tmp_path: Path) -> None:
     script = tmp_path / "tonnage.bash"
     found = process(

@@ -28,6 +28,17 @@ def test_words_wrap_before_figures_are_cut() -> None:
     assert not any("…" in line for line in narrow)
 
 
+@pytest.mark.parametrize("width", [1, 8, 20, 27, 40, 80])
+def test_no_figure_is_cut_on_a_screen_that_is_too_narrow_for_it(width: int) -> None:
+    """Half a figure is another figure: a line is rather longer than the screen."""
+    rows = [("step", "wall clock", "1234567.89 s"), ("peak", "device", "-98765.4 GiB")]
+    text = "\n".join(printed(width, rows))
+    for *_, figure in rows:
+        assert figure in text
+    for word in ("step", "peak", "wall", "clock", "device", "name", "kind", "count"):
+        assert word in text
+
+
 @pytest.mark.parametrize("more", [(), ("--price", "1.8"), ("--gpus", "4xA100,4xH100")])
 def test_the_best_plans_stand_under_their_own_names(more: tuple[str, ...]) -> None:
     words = ("gpt2", "--gbs", "32", "--seq", "1024", "--vpp", "1", "--pp", "1", "--tokens", "1T")

@@ -21,7 +21,7 @@ from tonnage.cluster import parse_cluster
 from tonnage.errors import InputError
 from tonnage.estimation import Limits, estimate
 from tonnage.plan import Plan, resolve
-from tonnage.search import Question, SearchAnswer, find_plans, why_not
+from tonnage.search import KNOBS, Question, SearchAnswer, find_plans, why_not
 from tonnage.search import excluded as excluding
 from tonnage.search.evaluate import evaluate
 from tonnage.search.group import Group
@@ -29,6 +29,7 @@ from tonnage.search.hunt import Hunt
 from tonnage.search.neighbours import neighbours
 from tonnage.search.pieces import plan_of_row
 from tonnage.search.plainer import NEAR, plainness
+from tonnage.search.question import NAMELESS
 from tonnage.search.rank import Ranking
 
 MIB = 2**20
@@ -387,9 +388,54 @@ def test_a_question_that_cannot_be_answered_is_refused(change: dict[str, Any], f
     assert refused.value.field == field
 
 
+WRONG: tuple[Any, ...] = (0, -1, 1.5, float("nan"), float("inf"), "x", "", b"x", [], (), (None,))
+WRONG = (*WRONG, {1: 2}, {"tp": 5}, {"tp": None}, {"loss": (None,)}, object(), True, None)
+RIGHT: dict[str, tuple[Any, ...]] = {
+    "prices": ({"tp": 5},),
+    "deadline": (None,),
+    "budget": (None,),
+    "max_nodes": (None, 0, -1),
+    "fitting": (True,),
+    "offload": (True,),
+    "span": (1.5,),
+}
+"""What of them a field may hold; a cluster within ``max_nodes`` is looked for later on."""
+
+
+@pytest.mark.parametrize("field", [each.name for each in dataclasses.fields(Question)])
+@pytest.mark.parametrize("value", WRONG, ids=str)
+def test_a_field_of_a_wrong_kind_is_refused_by_name(field: str, value: Any) -> None:
+    if any(value is right or value == right for right in RIGHT.get(field, ())):
+        return
+    with pytest.raises(InputError) as refused:
+        dataclasses.replace(question(), **{field: value})
+    names = {"base": "plan"}
+    held = {str(key) for key in value} if isinstance(value, dict) else set()
+    assert refused.value.field in {field, names.get(field), "cluster", *held}
+
+
+@pytest.mark.parametrize("knob", [knob for knob in KNOBS if knob not in NAMELESS])
+def test_no_value_is_none_of_a_knob_that_must_have_one(knob: str) -> None:
+    with pytest.raises(InputError) as refused:
+        question(choices={knob: (None,)})
+    assert refused.value.field == knob
+
+
 def test_a_space_without_a_legal_plan_is_refused() -> None:
-    with pytest.raises(InputError, match="holds no legal plan"):
+    with pytest.raises(InputError, match="3 × 1 × 1 = 3 does not divide") as refused:
         find_plans(question(choices={"tp": (3,)}))
+    assert "no plan with tp [3] is legal on" in refused.value.hint
+
+
+@pytest.mark.parametrize("wanted", [{"tp": 3}, {"pp": 3}, {"tp": 3, "pp": 3}, {"cp": 5}])
+def test_why_not_blames_no_value_that_nobody_named(wanted: dict[str, int]) -> None:
+    """A degree of the best plan is nothing that was asked about."""
+    asked = question(choices={"mbs": (1,)})
+    best = find_plans(dataclasses.replace(asked, choices={"cp": (2,), "mbs": (1,)})).plans[0]
+    assert best.plan.cp == 2
+    text = why_not(asked, wanted, best).text
+    product = math.prod(wanted.values())
+    assert f" = {product} does not divide" in text
 
 
 def test_an_interruption_gives_the_best_so_far() -> None:

@@ -67,7 +67,12 @@ def find_config(model: str) -> Found:
         return Found(config=config, name="stdin", source="stdin")
     path = os.path.expanduser(model)
     if os.path.isdir(path):
-        return _find_file(os.path.join(path, "config.json"), model=model)
+        file = os.path.join(path, "config.json")
+        if not os.path.lexists(file):
+            raise InputError(
+                field="MODEL", value=model, problem="holds no config.json", accepted=_ACCEPTED
+            )
+        return _find_file(file, model=model)
     if os.path.exists(path):
         return _find_file(path, model=model)
     if hub.is_hub_name(model) and not model.endswith(".json"):

@@ -6,6 +6,7 @@ A verb is named by the path of its function and imported when it is asked for: `
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -157,9 +158,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in options
     if debug:
         words.remove("--debug")
+    closed = _open_outputs()
     make_readable(sys.stdout)
     make_readable(sys.stderr)
     try:
+        if closed:
+            raise OSError(errno.EBADF, "it is closed")
         code = _run(words)
         sys.stdout.flush()
         return code
@@ -173,6 +177,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from tonnage.cli.failure import report
 
         return report(error, as_json="--json" in options)
+
+
+def _open_outputs() -> bool:
+    """Put a sink where the process was started without an output; whether stdout was."""
+    closed = sys.stdout is None
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            sink = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+            setattr(sys, name, sink)
+    return closed
 
 
 def _run(words: list[str]) -> int:

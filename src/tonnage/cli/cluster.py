@@ -74,6 +74,8 @@ class ClusterFlags:
     def read_all(self, *, every: bool = False) -> tuple[Cluster, ...]:
         """The clusters of a list, ``8,64,512xH100`` or ``8..512xH100``, in the order written.
 
+        A cluster that a list names twice (``8..64xH100,16xH100``) is one.
+
         Args:
             every: as `tonnage.cluster.parse_clusters` has it.
 
@@ -88,7 +90,8 @@ class ClusterFlags:
         found = parse_clusters(
             self._gpus(), field="gpus", device=device, gpus_per_node=per_node, every=every
         )
-        return tuple(self._changed(cluster) for cluster in found)
+        once = [each for place, each in enumerate(found) if each not in found[:place]]
+        return tuple(self._changed(cluster) for cluster in once)
 
     def _changed(self, cluster: Cluster) -> Cluster:
         """A cluster with what the other flags say put over it."""

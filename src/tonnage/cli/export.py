@@ -96,8 +96,8 @@ def show_found(
         told = written and {"kind": kind, "text": written.text, "warnings": warnings}
         print_json({**data, "export": told})
     elif best is None or written is None:
-        print("nothing fits: tonnage plan without --export says what comes nearest",
-              file=sys.stderr)  # fmt: skip
+        said = "nothing fits: tonnage plan without --export says what comes nearest"
+        print(said if answer.complete else "interrupted before a plan was found", file=sys.stderr)
     else:
         print(f"plan: {_summary(best)}", file=sys.stderr)
         _print(written.text, warnings)

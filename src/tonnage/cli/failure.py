@@ -10,7 +10,7 @@ from tonnage.cli.output import print_json
 from tonnage.errors import InputError, MissingPartError, TonnageError, shorten
 
 _LARGEST_JSON_INTEGER = 2**63
-_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ def report(error: Exception, *, as_json: bool) -> int:
         print_json({"error": told})
     else:
         print(f"error: {_with_flag(failure)}", file=sys.stderr)
-        if failure.hint:
+        if failure.hint and failure.hint not in failure.message:
             print(f"hint: {failure.hint}", file=sys.stderr)
     return failure.exit_code
 
@@ -97,7 +97,7 @@ def _message(error: InputError) -> str:
 
 def _plain(value: object) -> object:
     """A value as JSON can hold it."""
-    if value is None or isinstance(value, bool):
+    if value is None or isinstance(value, bool) or value == "":
         return value
     if isinstance(value, int) and abs(value) < _LARGEST_JSON_INTEGER:
         return value

@@ -88,6 +88,8 @@ def plan(
     from tonnage.search import KNOBS, Question
 
     knobs, rest = _split(flags)
+    if not offload:
+        _refuse_offload(knobs)
     wanted = None if why_not is None else wanted_of(why_not)
     _check_page(html)
     word = _word("objective", objective, _OBJECTIVES)
@@ -165,6 +167,17 @@ def _split(flags: Mapping[str, Any]) -> tuple[dict[str, tuple[Any, ...]], dict[s
     knobs = {name: value for name, value in flags.items() if name in KNOBS and value is not None}
     rest = {name: value for name, value in flags.items() if name not in KNOBS}
     return choices_of(knobs), plan_changes(rest)
+
+
+def _refuse_offload(knobs: Mapping[str, tuple[Any, ...]]) -> None:
+    """``--no-offload`` rules out what another flag asks for."""
+    from tonnage.runtime import OFFLOADS
+
+    for field in OFFLOADS:
+        asked = [value for value in knobs.get(field, ()) if value]
+        if asked:
+            problem, accepted = "is given beside --no-offload", "one of the two"
+            raise InputError(field=field, value=asked[0], problem=problem, accepted=accepted)
 
 
 def _word(field: str, text: str, known: tuple[str, ...]) -> str:

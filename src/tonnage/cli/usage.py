@@ -52,7 +52,9 @@ def _(error: MissingArgumentError) -> InputError:
     name = error.keyword or (error.argument.name if error.argument else "ARGUMENT")
     word = _word_after(name, error.root_input_tokens or [])
     if word is None:
-        return InputError(field=_field(name), value="", problem="is missing", hint=_HELP)
+        given = name.startswith("--") and name in (error.root_input_tokens or [])
+        problem = "is given without its value" if given else "is missing"
+        return InputError(field=_field(name), value="", problem=problem, hint=_HELP)
     return InputError(
         field=_field(name),
         value=word,

@@ -21,8 +21,11 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "seconds": format_seconds,
     "count": format_count,
     "share": format_percent,
-    "text": lambda value: "-" if value is None or value == () else str(value),
+    "text": lambda value: _word(value),
 }
+
+_MANY = 10.0
+"""From this many times the first on, a figure's distance is told as a multiple."""
 
 
 def print_comparison(found: Comparison, screen: Console | None = None) -> None:
@@ -56,5 +59,15 @@ def _cells(row: Row) -> list[Cell]:
         if index == 0 or ratio is None or row.name == "headroom":
             cells.append(text)
         else:
-            cells.append(Text.assemble(text, (f" {ratio:+7.1%}", "dim")))
+            far = f"x {ratio + 1:.0f}" if ratio + 1 >= _MANY else f"{ratio:+.1%}"
+            cells.append(Text.assemble(text, (f" {far:>7}", "dim")))
     return cells
+
+
+def _word(value: object) -> str:
+    """A field of a plan as its flag takes it."""
+    if value is None or value == () or value == []:
+        return "-"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -42,7 +42,7 @@ def print_fit(found: Fit, screen: Console | None = None) -> None:
         bullets(screen, [found.stopped_by])
     else:
         facts(screen, [(_shown(found, found.next_value), "", found.stopped_by)])
-    heading(screen, "How it was found", f"{found.tried} estimates")
+    heading(screen, "How it was found", f"{found.tried} estimate{'s' * (found.tried != 1)}")
     bullets(screen, found.notes)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from rich.cells import cell_len
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -63,12 +64,24 @@ def share_text(share: float) -> str:
     return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
 
 
-def print_block(screen: Console, block: RenderableType, indent: int = INDENT) -> None:
-    """Print a table or a paragraph, indented, without the blanks that fill its lines."""
+def print_block(
+    screen: Console, block: RenderableType, indent: int = INDENT, *, least: int = 0
+) -> None:
+    """Print a table or a paragraph, indented, without the blanks that fill its lines.
+
+    Args:
+        screen: where.
+        block: what.
+        indent: blanks before each line.
+        least: columns that it takes at least: lines are longer than a narrower screen.
+    """
     from rich.padding import Padding
 
+    given = screen.width
+    screen.width = max(given, least)
     with screen.capture() as captured:
         screen.print(Padding(block, (0, 0, 0, indent), expand=False))
+    screen.width = given
     for line in captured.get().splitlines():
         screen.file.write(f"{line.rstrip()}\n")
 
@@ -117,8 +130,20 @@ def listing(
 
     table = made(wide=True)
     natural = screen.measure(table, options=screen.options.update(max_width=10 * WIDEST)).maximum
-    fits = natural <= screen.width - INDENT
-    print_block(screen, table if fits else made(wide=False))
+    if natural <= screen.width - INDENT:
+        print_block(screen, table)
+    else:
+        print_block(screen, made(wide=False), least=INDENT + _narrowest(columns, kept))
+
+
+def _narrowest(columns: Sequence[tuple[str, Justify]], rows: Sequence[Sequence[Cell]]) -> int:
+    """Columns of the screen that a table takes whose figures are whole and whose words wrap."""
+    widths = []
+    for place, (name, side) in enumerate(columns):
+        texts = [name, *(str(row[place]) for row in rows)]
+        pieces = texts if side == "right" else [word for text in texts for word in text.split()]
+        widths.append(max((cell_len(piece) for piece in pieces), default=0))
+    return sum(widths) + len(widths) - 1
 
 
 def bar_rows(

@@ -180,8 +180,11 @@ def weigh(
     alters: str,
 ) -> Change | None:
     """The plan with some fields changed; None where that is no plan."""
-    # What follows from other fields is worked out anew.
-    free: dict[str, Any] = {"dp": None, "grad_acc": None, "etp": None, "sp": None}
+    # What follows from other fields is worked out anew; what was chosen stays.
+    free: dict[str, Any] = {"dp": None, "grad_acc": None}
+    if "tp" in fields:
+        free |= {"sp": kept_sp(before.plan, fields["tp"])}
+        free |= {"etp": None if before.plan.etp == before.plan.tp else before.plan.etp}
     if {"pp", "vpp"} & fields.keys():
         free |= {"schedule": None, "first_stage_layers": None, "last_stage_layers": None}
         free |= {"pipeline_layout": None}
@@ -194,6 +197,11 @@ def weigh(
     except InputError:
         return None
     return _compared(before, answer, fields, alters)
+
+
+def kept_sp(plan: Plan, tp: int) -> bool | None:
+    """Sequence parallelism of a plan with another ``tp``: as it was, where there was a choice."""
+    return plan.sp if plan.tp > 1 and tp > 1 else None
 
 
 def _compared(before: Estimate, after: Estimate, fields: dict[str, Any], alters: str) -> Change:

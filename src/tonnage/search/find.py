@@ -23,6 +23,7 @@ from tonnage.search.neighbours import neighbours
 from tonnage.search.plainer import plainer
 from tonnage.search.question import Question
 from tonnage.search.rank import Found, Ranking
+from tonnage.search.refusal import first_refusal
 from tonnage.search.space import Space
 
 Note = Callable[[float], None]
@@ -75,11 +76,20 @@ def _refuse_empty(question: Question, hunts: dict[int, Hunt], *, complete: bool)
     if not complete or not hunts or any(hunt.size for hunt in hunts.values()):
         return
     chosen = ", ".join(f"{name} {list(v)}" for name, v in question.choices.items())
+    where = ", ".join(f"{c.gpus}x{c.device.name}" for c in question.clusters)
+    refused = first_refusal(question)
+    if refused is not None:
+        raise InputError(
+            field=refused.field,
+            value=refused.value,
+            problem=refused.problem,
+            accepted=refused.accepted,
+            hint=f"no plan with {chosen or question.architecture.name} is legal on {where}",
+        )
     raise InputError(
         field="SPACE",
         value=chosen or question.architecture.name,
-        problem="holds no legal plan on "
-        + ", ".join(f"{c.gpus}x{c.device.name}" for c in question.clusters),
+        problem=f"holds no legal plan on {where}",
         hint="tonnage estimate says of one plan why it is not legal",
     )
 

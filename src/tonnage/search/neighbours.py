@@ -14,6 +14,7 @@ from tonnage.plan import Plan
 from tonnage.plan.schedule import CHUNKS
 from tonnage.plan.words import recompute_text
 from tonnage.search.answer import Neighbour
+from tonnage.search.changes import kept_sp
 from tonnage.search.question import Question
 from tonnage.search.space import Space
 
@@ -173,7 +174,7 @@ def _along(plan: Plan, knob: str, value: int) -> Fields:
     """A degree with what goes with it."""
     fields: Fields = {knob: value, "hsdp_shard": None}
     if knob == "tp":
-        fields |= {"sp": None, "etp": 1 if plan.etp == 1 else None}
+        fields |= {"sp": kept_sp(plan, value), "etp": 1 if plan.etp == 1 else None}
     return fields
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
@@ -16,6 +16,15 @@ from tonnage.plan.nouns import check_clusters, check_nouns
 from tonnage.plan.resolve import default_seq
 from tonnage.plan.values import check_values
 from tonnage.runtime import Offload, runtime
+from tonnage.search.question_check import (
+    check_amount,
+    check_choices,
+    check_count,
+    check_kind,
+    check_prices,
+    check_switch,
+    check_word,
+)
 
 Objective: TypeAlias = Literal["time", "cost", "gpus", "headroom"]
 
@@ -29,6 +38,15 @@ KNOBS: Final = (
     *("loss", "cp_comm", "offload_parameters", "offload_optimizer", "offload_activations"),
 )
 """The fields of a plan that a search chooses where they are not given."""
+
+NAMELESS: Final = (
+    "first_stage_layers",
+    "last_stage_layers",
+    "hsdp_shard",
+    "recompute_method",
+    "cp_comm",
+)
+"""The knobs of which None is a value: layers as evenly as they lie, one group of all ranks."""
 
 DEFAULT_TOP = 5
 _BLANK = Plan()
@@ -103,6 +121,7 @@ class Question:
         """Check what no search can do without, and what contradicts itself."""
         check_nouns(architecture=self.architecture, plan=self.base)
         check_clusters(self.clusters)
+        self._check_kinds()
         for name in self.choices:
             if name not in KNOBS:
                 raise InputError(
@@ -114,6 +133,13 @@ class Question:
             if not self.choices[name]:
                 raise InputError(field=name, value="()", problem="leaves no value to choose from")
             for value in self.choices[name]:
+                if value is None and name not in NAMELESS:
+                    raise InputError(
+                        field=name,
+                        value=None,
+                        problem="is no value to choose",
+                        accepted="a value, or a question that leaves the knob out",
+                    )
                 check_values(dataclasses.replace(_BLANK, **{name: value}))
         check_values(self.base)
         if self.base.gbs is None:
@@ -133,6 +159,22 @@ class Question:
         if self.top < 1:
             raise InputError(field="top", value=self.top, problem="is none", accepted="1 or more")
         self._check_money()
+
+    def _check_kinds(self) -> None:
+        check_choices(self.choices)
+        check_kind("ties", self.ties, Ties)
+        check_kind("limits", self.limits, Limits)
+        check_word("objective", self.objective, get_args(Objective))
+        check_prices(self.prices)
+        for name, amount in {"deadline": self.deadline, "budget": self.budget}.items():
+            if amount is not None:
+                check_amount(name, amount, least=0.0, accepted="a number of at least 0")
+        if self.max_nodes is not None:
+            check_count("max_nodes", self.max_nodes)
+        check_count("top", self.top)
+        check_switch("fitting", self.fitting)
+        check_switch("offload", self.offload)
+        check_amount("span", self.span, least=1.0, accepted="a multiple, 1 or more")
 
     def _check_money(self) -> None:
         needs = {"deadline": self.deadline, "budget": self.budget}

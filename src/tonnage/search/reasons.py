@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from tonnage.cluster import Cluster
 from tonnage.errors import InputError
 from tonnage.estimation import Estimate
-from tonnage.plan import Plan, resolve
+from tonnage.plan import Plan
 from tonnage.plan.schedule import CHUNKS
 from tonnage.plan.words import flag_words
 from tonnage.runtime import OFFLOADS, runtime
@@ -18,6 +18,7 @@ from tonnage.search.answer import Proposal
 from tonnage.search.find import find_plans
 from tonnage.search.neighbours import DERIVED, UNLAID
 from tonnage.search.question import Question
+from tonnage.search.refusal import refusal
 
 Verdict: TypeAlias = Literal["illegal", "too large", "slower", "ties", "best"]
 
@@ -144,27 +145,19 @@ def _refusal(
     if "schedule" in wanted and chunks is not None:
         known = {"vpp": chunks, **known}
         wanted = {"vpp": chunks, **wanted}
-    base = dataclasses.replace(best.plan, **_FREE) if best else question.base
-    for changes in (wanted, known):
+    bases = [question.base, *([dataclasses.replace(best.plan, **_FREE)] if best else [])]
+    for base, changes in itertools.product(bases, (wanted, known)):
         plan = dataclasses.replace(base, **changes)
         plan = dataclasses.replace(plan, recompute_modules=tuple(plan.recompute_modules))
         for cluster in question.clusters:
-            error = _error(plan, question, cluster)
-            if error:
-                return f"not legal: {error}"
+            error = refusal(plan, question, cluster)
+            if error is not None:
+                return f"not legal: {error.message}"
     return f"not legal: {refused.message}"
 
 
 def _single(question: Question) -> dict[str, Any]:
     return {knob: values[0] for knob, values in question.choices.items() if len(values) == 1}
-
-
-def _error(plan: Plan, question: Question, cluster: Cluster) -> str:
-    try:
-        resolve(plan, question.architecture, cluster)
-    except InputError as error:
-        return error.message
-    return ""
 
 
 def _gib(size: int) -> str:
