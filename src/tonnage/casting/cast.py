@@ -19,7 +19,7 @@ MOST_VALUES = 4096
 _LARGEST = 3.4028234663852886e38
 """The largest FP32 number."""
 
-CASTS: tuple[DType, ...] = tuple(entry for entry in DTYPES if entry.name != "nf4")
+CASTS: tuple[DType, ...] = tuple(entry for entry in DTYPES if entry.name not in ("nf4", "e5m6"))
 """The formats that values are cast to: all whose elements are evenly spaced or floating."""
 
 
