@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.formats.drawing import MODELS, has_window, known
 from tests.plan.strategies import cluster
-from tonnage.arch import Architecture, Attention
+from tonnage.arch import MLP, Architecture, Attention, MoE
 from tonnage.cluster import Cluster
 from tonnage.formats.torchtitan_models import find
 from tonnage.plan import Plan
@@ -60,6 +60,12 @@ LAYOUTS: dict[int, tuple[dict[str, Any], ...]] = {
 """Ways to lay eight layers over so many stages."""
 
 
+def swiglu(architecture: Architecture) -> bool:
+    parts = [layer.mlp for layer in architecture.layers]
+    blocks = [part.expert if isinstance(part, MoE) else part for part in parts]
+    return all(isinstance(b, MLP) and b.gated and b.activation == "silu" for b in blocks)
+
+
 @st.composite
 def megatron_cases(draw: st.DrawFn, runtime: str) -> Case:
     def pick(*options: Any) -> Any:
@@ -94,6 +100,8 @@ def megatron_cases(draw: st.DrawFn, runtime: str) -> Case:
         wgrad_deferral_limit=pick(None, 0, 2) if size["pp"] > 1 else None,
         habits=pick((), (("vocab_multiple", "64"),)),
     )
+    if runtime == "megatron" and swiglu(architecture):
+        plan["activation_func_fp8_input_store"] = pick(False, True)
     plan["overlap_param_gather"] = bool(plan["zero"]) and plan["overlap_grad_reduce"]
     if plan["recompute"] == "full":
         plan.update(recompute_method=pick("uniform", "block"), recompute_num_layers=pick(1, 2))
