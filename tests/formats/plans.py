@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.formats.drawing import MODELS, has_window, known
-from tests.plan.strategies import cluster
-from tonnage.arch import MLP, Architecture, Attention, MoE
+from tests.plan.strategies import cluster, swiglu
+from tonnage.arch import Architecture, Attention
 from tonnage.cluster import Cluster
 from tonnage.formats.torchtitan_models import find
 from tonnage.plan import Plan
@@ -58,12 +58,6 @@ LAYOUTS: dict[int, tuple[dict[str, Any], ...]] = {
     ),
 }
 """Ways to lay eight layers over so many stages."""
-
-
-def swiglu(architecture: Architecture) -> bool:
-    parts = [layer.mlp for layer in architecture.layers]
-    blocks = [part.expert if isinstance(part, MoE) else part for part in parts]
-    return all(isinstance(b, MLP) and b.gated and b.activation == "silu" for b in blocks)
 
 
 @st.composite

@@ -23,7 +23,7 @@ _NO_CAST = ("nf4", "e5m6")
 """Levels of its own, and a format that ml_dtypes lacks."""
 
 CASTS: tuple[DType, ...] = tuple(entry for entry in DTYPES if entry.name not in _NO_CAST)
-"""The formats that values are cast to: all whose elements are evenly spaced or ml_dtypes' floats."""
+"""The formats that values are cast to: elements evenly spaced, or floats of ml_dtypes."""
 
 
 @dataclass(frozen=True, kw_only=True)
