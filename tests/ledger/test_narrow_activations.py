@@ -28,7 +28,7 @@ from tonnage.memory.liveness import walk
 from tonnage.plan import Plan, Setting, resolve
 
 SEQ, EP = 256, 4
-STORE = {"activation_func_fp8_input_store": True}
+STORE: dict[str, Any] = {"activation_func_fp8_input_store": True}
 STORED = ("activation_checkpoint", "stored")
 LATENTS = model("latents", *[layer(LATENT, EXPERTS)] * 8)
 WITHIN_AN_EXPERT = 48
@@ -69,7 +69,7 @@ def test_a_dense_block_stores_e4m3_whatever_the_recipe(precision: str) -> None:
 @pytest.mark.parametrize("module", ["moe_act", "activation"])
 def test_a_checkpoint_around_the_activation_holds_the_whole_input(module: str) -> None:
     """Megatron-Core checkpoints the activation with its 16-bit input; DeepSeek stores that too."""
-    again = {"recompute": "selective", "recompute_modules": (module,), **STORE}
+    again: dict[str, Any] = {"recompute": "selective", "recompute_modules": (module,), **STORE}
     one = COPIES * WITHIN_AN_EXPERT
     whole = kept(setting(**again))
     assert whole["moe.expert.gate"] == whole["moe.expert.up"] == 2 * one
@@ -81,9 +81,9 @@ def test_a_checkpoint_around_the_activation_holds_the_whole_input(module: str) -
 
 @pytest.mark.parametrize("habits", [(), (STORED,)])
 def test_a_recomputed_mixture_keeps_nothing_of_its_activation(habits: Any) -> None:
-    again = {"recompute": "selective", "recompute_modules": ("moe", "activation")}
-    stored = kept(setting(**again, **STORE, habits=habits))
-    assert stored == kept(setting(**again))
+    again: dict[str, Any] = {"recompute": "selective", "recompute_modules": ("moe", "activation")}
+    found = kept(setting(**again, **STORE, habits=habits))
+    assert found == kept(setting(**again))
 
 
 def test_backward_widens_what_was_stored() -> None:
@@ -175,7 +175,7 @@ def test_gradients_that_wait_for_a_weight_are_narrow_with_the_recipe() -> None:
 def test_a_layer_of_deepseek_v3() -> None:
     """MiB of one micro-batch: 144 of SwiGLU and 96 of attention less than in 16 bits."""
     v3 = load("deepseek-v3")
-    plan = {
+    plan: dict[str, Any] = {
         "seq": 4096,
         "moments_dtype": "bf16",
         "recompute": "selective",
@@ -183,7 +183,9 @@ def test_a_layer_of_deepseek_v3() -> None:
     }
     habits = (STORED, ("attention_output", "e5m6"))
     totals = []
-    for more in ({}, {**STORE, "habits": habits[:1]}, {**STORE, "habits": habits}):
+    stored = {**STORE, "habits": habits[:1]}
+    both = {**STORE, "habits": habits}
+    for more in ({}, stored, both):
         run = resolve(Plan(precision="fp8", **plan, **more), v3, cluster(8)).setting
         operations = layer_operations(run, v3.layers[-1])
         held = saved_tensors(operations, recomputed_modules(run))
