@@ -19,6 +19,7 @@ from tonnage.errors import InputError
         ("bf16", 2),
         ("fp8_e4m3", 1),
         ("fp8_e5m2", 1),
+        ("e5m6", 1.5),
         ("mxfp8", 1 + 1 / 32),
         ("mxfp6", 0.75 + 1 / 32),
         ("mxfp4", 0.5 + 1 / 32),
@@ -41,6 +42,7 @@ def test_the_list_of_formats_is_the_one_tested_here() -> None:
         "bf16",
         "fp8_e4m3",
         "fp8_e5m2",
+        "e5m6",
         "mxfp8",
         "mxfp6",
         "mxfp4",
@@ -59,6 +61,7 @@ def test_the_list_of_formats_is_the_one_tested_here() -> None:
         ("bf16", 3.3895313892515355e38, 2.0**-7),  # torch.finfo(torch.bfloat16)
         ("fp8_e4m3", 448.0, 0.125),  # OFP8
         ("fp8_e5m2", 57344.0, 0.25),
+        ("e5m6", 65024.0, 2.0**-6),  # (2 - 2**-6) * 2**15
         ("mxfp8", 448.0, 0.125),
         ("mxfp6", 7.5, 0.125),  # MX
         ("mxfp4", 6.0, 0.5),
@@ -137,7 +140,7 @@ def test_an_unknown_format_names_those_that_are_known() -> None:
         dtype("fp12", field="--precision")
     assert caught.value.message == (
         "--precision: fp12 is not a number format that Tonnage knows (accepted: fp32, tf32, "
-        "fp16, bf16, fp8_e4m3, fp8_e5m2, mxfp8, mxfp6, mxfp4, nvfp4, int8, int4, nf4)"
+        "fp16, bf16, fp8_e4m3, fp8_e5m2, e5m6, mxfp8, mxfp6, mxfp4, nvfp4, int8, int4, nf4)"
     )
 
 

@@ -120,6 +120,9 @@ DTYPES: tuple[DType, ...] = (
     # per tile of 1 x 128 (DeepSeek-V3) are a property of the recipe, not of the format.
     DType(name="fp8_e4m3", bits=8, exponent=4, mantissa=3, peak="fp8", specials="nan"),
     DType(name="fp8_e5m2", bits=8, exponent=5, mantissa=2, peak="fp8"),
+    # What DeepSeek-V3 keeps attention's outputs in (arXiv 2412.19437, section 3.3.3): stored, and
+    # turned into FP8 to be multiplied.
+    DType(name="e5m6", bits=12, exponent=5, mantissa=6, peak="fp8"),
     # MX: 32 elements share one E8M0 scale. The specification allows two kinds of element
     # for MXFP8 and MXFP6; here they have E4M3 and E2M3, those with more resolution.
     DType(

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.formats.drawing import MODELS, has_window, known
-from tests.plan.strategies import cluster
+from tests.plan.strategies import cluster, swiglu
 from tonnage.arch import Architecture, Attention
 from tonnage.cluster import Cluster
 from tonnage.formats.torchtitan_models import find
@@ -94,6 +94,8 @@ def megatron_cases(draw: st.DrawFn, runtime: str) -> Case:
         wgrad_deferral_limit=pick(None, 0, 2) if size["pp"] > 1 else None,
         habits=pick((), (("vocab_multiple", "64"),)),
     )
+    if runtime == "megatron" and swiglu(architecture):
+        plan["activation_func_fp8_input_store"] = pick(False, True)
     plan["overlap_param_gather"] = bool(plan["zero"]) and plan["overlap_grad_reduce"]
     if plan["recompute"] == "full":
         plan.update(recompute_method=pick("uniform", "block"), recompute_num_layers=pick(1, 2))

@@ -324,3 +324,11 @@ def test_a_teacher_that_is_distilled_is_said_to_be_left_out() -> None:
     launch = as_yaml(options)
     assert launch.not_understood == ("MODEL_ARGS.--export-kd-teacher-load",)
     assert any("left out" in note for note in launch.notes)
+
+
+@pytest.mark.parametrize("form", [as_yaml, as_script, as_list])
+def test_swiglus_input_in_fp8_is_read(form: Any) -> None:
+    assert form(LLAMA).plan.get("activation_func_fp8_input_store", False) is False
+    launch = form({**LLAMA, "--activation-func-fp8-input-store": True})
+    assert launch.plan["activation_func_fp8_input_store"] is True
+    assert not launch.not_understood

@@ -142,6 +142,8 @@ def runs(draw: st.DrawFn) -> Run:
     if pick(True, False, False) and architecture is not DEEPSEEK:
         bases = (None, "nf4", "int8") if runtime.quantized_bases else (None,)
         plan.update(lora_rank=pick(1, 4, 16), lora_base=pick(*bases))
+    if runtime.narrow_activation and swiglu(architecture):
+        plan["activation_func_fp8_input_store"] = pick(False, True)
     plan.update(draw(_layout(degree["pp"], plan.get("vpp", 1))))
     rounds = 2 if plan.get("schedule") in ("zbv", "dualpipe", "dualpipev") else 1
     plan.update(
@@ -163,6 +165,13 @@ def runs(draw: st.DrawFn) -> Run:
         iteration=pick("first", "steady"),
     )
     return architecture, without_idle(Plan(**plan), architecture), cluster(ranks * dp)
+
+
+def swiglu(architecture: Architecture) -> bool:
+    """Whether every feed-forward part is a SwiGLU."""
+    parts = [layer.mlp for layer in architecture.layers]
+    blocks = [part.expert if isinstance(part, MoE) else part for part in parts]
+    return all(isinstance(b, MLP) and b.gated and b.activation == "silu" for b in blocks)
 
 
 def _layout(pp: int, vpp: int) -> st.SearchStrategy[dict[str, Any]]:

@@ -19,8 +19,11 @@ MOST_VALUES = 4096
 _LARGEST = 3.4028234663852886e38
 """The largest FP32 number."""
 
-CASTS: tuple[DType, ...] = tuple(entry for entry in DTYPES if entry.name != "nf4")
-"""The formats that values are cast to: all whose elements are evenly spaced or floating."""
+_NO_CAST = ("nf4", "e5m6")
+"""Levels of its own, and a format that ml_dtypes lacks."""
+
+CASTS: tuple[DType, ...] = tuple(entry for entry in DTYPES if entry.name not in _NO_CAST)
+"""The formats that values are cast to: elements evenly spaced, or floats of ml_dtypes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,6 +78,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "recompute_num_layers",
         "recompute_modules",
         "recompute_per_stage",
+        "activation_func_fp8_input_store",
         "attention",
         "attention_version",
         "loss",

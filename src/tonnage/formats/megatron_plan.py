@@ -208,6 +208,8 @@ def read_kernels(draft: Draft, names: Names, *, fused: bool) -> None:
         draft.habit("placeholder_gradients", False)
     draft.flag("tp_comm_overlap", *names("tp-comm-overlap", "ub-tp-comm-overlap"))
     draft.flag("fp8_param_gather", *names("fp8-param-gather"))
+    stored = "activation-func-fp8-input-store"
+    draft.flag(stored.replace("-", "_"), *names(stored))
     if names.flag("defer-embedding-wgrad-compute"):
         limit = names.whole("wgrad-deferral-limit") or 0
         draft.put("wgrad_deferral_limit", limit, *names("defer-embedding-wgrad-compute"))

@@ -7,7 +7,7 @@ import dataclasses
 from tonnage.algebra import exact_div, where
 from tonnage.arch import Attention
 from tonnage.ledger.adapter import Adapter, adapted, adapter
-from tonnage.ledger.core_attention import Core, core_attention
+from tonnage.ledger.core_attention import Core, core_attention, kept_context
 from tonnage.ledger.elementwise import norm
 from tonnage.ledger.indexer import indexer
 from tonnage.ledger.linear import Linear, Rows, gather, linear, scatter
@@ -38,7 +38,8 @@ def attention(setting: Setting, spec: Attention, normed: Tensor) -> tuple[Operat
         picks = indexer(setting, spec.indexer, normed, normed, Sight(top_k=spec.top_k))
     core, context = core_attention(setting, _core(setting, spec), *heads)
     core = _while_packed(setting, core, projections)
-    gated, context = _gate(setting, spec, rows, context)
+    gated, read = _gate(setting, spec, rows, context)
+    kept = kept_context(setting, context) if read is context else read
     out = Linear(
         name="attention.output",
         width_in=spec.heads * spec.value_width,
@@ -48,9 +49,9 @@ def attention(setting: Setting, spec: Attention, normed: Tensor) -> tuple[Operat
         target="o_proj",
     )
     projected, partial = linear(
-        setting, out, Rows(read=context, kept=context, tokens=setting.tokens, degree=setting.tp)
+        setting, out, Rows(read=read, kept=kept, tokens=setting.tokens, degree=setting.tp)
     )
-    projected = _untransposed(setting, projected, context)
+    projected = _untransposed(setting, projected, read)
     leave, branch = scatter(setting, partial, hidden)
     return (*entry, *projections, *positioned, *picks, *core, *gated, *projected, *leave), branch
 

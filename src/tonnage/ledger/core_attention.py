@@ -72,6 +72,13 @@ def core_attention(
     return (*build(setting, core, (query, key, value), context),), context
 
 
+def kept_context(setting: Setting, context: Tensor) -> Tensor:
+    """What is kept of a core's output, for its own backward pass and the product behind it."""
+    if setting.runtime.attention_output == "whole":
+        return context
+    return context.copy(f"{context.name}.e5m6", "e5m6")
+
+
 def pair_flops(setting: Setting, core: Core, width: Number) -> Number:
     """FLOPs of a product over all (query, key) pairs of a micro-batch on one rank.
 
@@ -111,7 +118,8 @@ def _flash(
     elif setting.runtime.values == "view":
         kept = (*inputs[:2], _projection(inputs))
     rows = setting.tokens * exact_div(core.heads, setting.tp)
-    saves = [*(inputs[:1] if core.borrowed else kept), context]
+    output = kept_context(setting, context)
+    saves = [*(inputs[:1] if core.borrowed else kept), output]
     if setting.runtime.norm_statistics:
         each = setting.runtime.attention_statistics
         saves.append(Tensor(name="attention.logsumexp", elements=each * rows, format="fp32"))
@@ -119,6 +127,7 @@ def _flash(
         saves.append(context.cast("attention.context_transposed", context.format))
     picks = (picked(setting, sight) for sight in core.sights if sight.top_k is not None)
     saves.extend(picks)
+    widened = () if output is context else (context.cast("attention.widened", context.format),)
     shared = sharing(setting, inputs, context, views=core.views)
     saves.extend(shared.saves)
     scores = pair_flops(setting, core, core.key_width)
@@ -142,6 +151,7 @@ def _flash(
             scratch_backward=(
                 *_accumulators(setting, core, inputs[0]),
                 *shared.scratch_backward,
+                *widened,
             ),
         ),
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tonnage.algebra import Number, exact_div, minimum, where
 from tonnage.arch import MoE
+from tonnage.dtype import dtype
 from tonnage.ledger.operation import (
     Collective,
     CollectiveKind,
@@ -198,20 +199,21 @@ def _exchange(
     leaves.
 
     Args:
-        sent: bytes that a rank sends.
+        sent: bytes that a rank sends in the activations' format.
         setting: the run.
         read: what is sent.
         wrote: what arrives.
         inward: to the experts, or back.
     """
-    grouped = sent * setting.etp
+    narrow = _narrow(setting, sent)
+    forward, backward = (narrow, sent) if inward else (sent, narrow)
     there: CollectiveKind = "all_gather" if inward else "reduce_scatter"
     back: CollectiveKind = "reduce_scatter" if inward else "all_gather"
     collectives = (
-        Collective(kind="all_to_all", axis="ep", bytes=sent, phase="forward"),
-        Collective(kind="all_to_all", axis="ep", bytes=sent, phase="backward"),
-        Collective(kind=there, axis="etp", bytes=grouped, phase="forward"),
-        Collective(kind=back, axis="etp", bytes=grouped, phase="backward"),
+        Collective(kind="all_to_all", axis="ep", bytes=forward, phase="forward"),
+        Collective(kind="all_to_all", axis="ep", bytes=backward, phase="backward"),
+        Collective(kind=there, axis="etp", bytes=forward * setting.etp, phase="forward"),
+        Collective(kind=back, axis="etp", bytes=backward * setting.etp, phase="backward"),
     )
     return Operation(
         name="moe.dispatch" if inward else "moe.combine",
@@ -221,3 +223,16 @@ def _exchange(
         collectives=collectives,
         modules=(MODULE,),
     )
+
+
+def _narrow(setting: Setting, sent: Number) -> Number:
+    """Bytes of what goes to the experts: tokens forward, gradients of their outputs backward.
+
+    In the recipe's narrow format where the stack quantises before it sends (arXiv 2412.19437,
+    section 3.3.3), and else in the activations'. What comes back is not quantised.
+    """
+    narrow = setting.precision.quantized
+    if setting.runtime.dispatch_format == "activations" or narrow is None:
+        return sent
+    elements = exact_div(sent, dtype(setting.format).storage(1))
+    return dtype(narrow).storage(elements)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tonnage.algebra import Number, exact_div
 from tonnage.arch import LatentAttention
-from tonnage.ledger.core_attention import Core, core_attention
+from tonnage.ledger.core_attention import Core, core_attention, kept_context
 from tonnage.ledger.elementwise import norm
 from tonnage.ledger.indexer import indexer
 from tonnage.ledger.linear import Linear, Rows, gather, linear, scatter
@@ -48,6 +48,7 @@ def latent_attention(
     )
     picks = _picks(setting, spec, normed)
     core, context = core_attention(setting, shape, query, key, value)
+    kept = kept_context(setting, context)
     out = Linear(
         name="attention.output",
         width_in=spec.heads * spec.value_head_dim,
@@ -57,7 +58,7 @@ def latent_attention(
         target="o_proj",
     )
     projected, partial = linear(
-        setting, out, Rows(read=context, kept=context, tokens=setting.tokens, degree=setting.tp)
+        setting, out, Rows(read=context, kept=kept, tokens=setting.tokens, degree=setting.tp)
     )
     leave, branch = scatter(setting, partial, hidden)
     return (*queries, *pairs, joined, *picks, *core, *projected, *leave), branch

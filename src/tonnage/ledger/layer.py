@@ -249,7 +249,8 @@ def saved_tensors(
     kept: dict[str, Tensor] = {}
     for op in operations:
         if modules.intersection(op.modules):
-            entering = [tensor for tensor in op.inputs if tensor.name not in inside]
+            reads = op.reentry or op.inputs
+            entering = [t for t in reads if not inside.intersection((t.name, t.copy_of))]
         else:
             entering = [t for t in op.saves if not discarded.intersection((t.name, t.copy_of))]
         kept.update({tensor.name: tensor for tensor in entering})

@@ -139,6 +139,8 @@ def _kept_operands(
         copies = _quantised_input(setting, spec, kept, weight)
         return (*copies, _cast_weight(setting, spec, weight)) if setting.casts else copies
     if recipe.quantized and spec.narrow and not recipe.dynamic:
+        if kept.copy_of:  # narrow already, for another backward pass too
+            return (kept,)
         return (kept.copy(f"{kept.name}.{recipe.quantized}", recipe.quantized),)
     if setting.casts:
         # torch.autocast casts call by call: each layer keeps copies of its own.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from tonnage.algebra import Number
 from tonnage.arch import MLP
 from tonnage.ledger.linear import Linear, Rows, gather, linear, scatter
@@ -13,6 +15,9 @@ PYTHON_STEPS = {"gelu_new": 3, "quick_gelu": 1}
 
 ``gelu_new`` keeps x/2, the tanh and 1 + tanh; ``quick_gelu`` the sigmoid.
 """
+
+STORED = "fp8_e4m3"
+"""The format of `Plan.activation_func_fp8_input_store`."""
 
 
 def mlp(
@@ -124,7 +129,8 @@ def _activation(
     """The activation of the gate and its product with the rest, in one kernel or in two.
 
     Two kernels keep the activation's output for the product's gradient. An activation that is
-    itself written in Python keeps its intermediates.
+    itself written in Python keeps its intermediates. Kept in FP8, its inputs are widened
+    again in backward.
     """
     modules = (*modules, "activation")
     eager = setting.runtime.activation == "eager"
@@ -141,8 +147,25 @@ def _activation(
             modules=modules,
         )
 
+    if setting.plan.activation_func_fp8_input_store:
+        return (_narrowly(setting, kernel("activation", wide, activated)),)
     if not (spec.gated and eager):
         return (kernel("activation", wide, activated, *inside),)
     gate = wide[0].cast(f"{name}.gate_activated", setting.format)
     product = kernel("product", (gate, *wide[1:]), activated)
     return kernel("activation", wide[:1], gate, *inside), product
+
+
+def _narrowly(setting: Setting, operation: Operation) -> Operation:
+    """An activation that keeps its inputs in FP8 and widens them for its backward kernel.
+
+    A cast without scales, whatever the recipe (Megatron-Core's ``SwiGLUFunction``).
+    """
+    stored = tuple(t.copy(f"{t.name}.stored", STORED) for t in operation.inputs)
+    checkpointed = setting.runtime.activation_checkpoint == "stored"
+    return dataclasses.replace(
+        operation,
+        saves=stored,
+        reentry=stored if checkpointed else (),
+        scratch_backward=tuple(t.cast(f"{t.name}.widened", t.format) for t in operation.inputs),
+    )

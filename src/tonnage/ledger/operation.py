@@ -114,6 +114,7 @@ class Operation:
         inputs: tensors read in forward.
         outputs: tensors written in forward.
         saves: tensors kept for backward.
+        reentry: tensors that it keeps in place of its inputs where it is recomputed; empty: these.
         weights: parameters that it owns.
         flops: FLOPs of the forward pass (2 per multiply-add).
         flops_backward: FLOPs of the backward pass that the mathematics needs.
@@ -142,6 +143,7 @@ class Operation:
     inputs: tuple[Tensor, ...] = ()
     outputs: tuple[Tensor, ...] = ()
     saves: tuple[Tensor, ...] = ()
+    reentry: tuple[Tensor, ...] = ()
     weights: tuple[Weight, ...] = ()
     flops: Number = 0
     flops_backward: Number = 0
@@ -177,6 +179,7 @@ def renamed(operation: Operation, start: str, instead: str) -> Operation:
         inputs=tensors(operation.inputs),
         outputs=tensors(operation.outputs),
         saves=tensors(operation.saves),
+        reentry=tensors(operation.reentry),
         weights=tuple(
             dataclasses.replace(w, name=w.name.replace(start, instead)) for w in operation.weights
         ),

@@ -75,13 +75,20 @@ def late_by_chunk(setting: Setting, ledger: StageLedger, chunk: tuple[Layer, ...
 
 
 @by_piece(*RECOMPUTE)
-def _for_weights(_: Setting, operations: Operations) -> Number:
-    """What products with weights that train read, and the gradients of what they write."""
+def _for_weights(setting: Setting, operations: Operations) -> Number:
+    """What products with weights that train read, and the gradients of what they write.
+
+    A recipe that caches narrow operands has both gradients' products read one narrow copy of the
+    output's gradient (Transformer Engine's ``WeightGradStore``; arXiv 2412.19437, figure 6).
+    """
+    recipe = setting.precision
+    cached = None if recipe.dynamic else recipe.quantized
     kept: list[Tensor] = []
     for operation in operations:
         if operation.kind == "matmul" and any(weight.trains for weight in operation.weights):
             kept += operation.saves
-            kept += [t.cast(f"gradient of {t.name}", t.format) for t in operation.outputs]
+            narrow = cached if any(weight.narrow for weight in operation.weights) else None
+            kept += [t.cast(f"gradient of {t.name}", narrow or t.format) for t in operation.outputs]
     return union_bytes(kept)
 
 

@@ -7,7 +7,7 @@ import math
 from tonnage.arch import Architecture
 from tonnage.cluster import Cluster
 from tonnage.errors import InputError, NotModelledError
-from tonnage.plan.check_layer import check_layer, check_predictors
+from tonnage.plan.check_layer import check_activation, check_layer, check_predictors
 from tonnage.plan.check_schedule import check_microbatches, check_schedule, nearest_multiples
 from tonnage.plan.layout import divisors_text
 from tonnage.plan.plan import LoraTarget, Plan
@@ -48,7 +48,7 @@ def _check_stack(plan: Plan, architecture: Architecture, runtime: Runtime) -> No
     _check_runtime(plan, runtime)
     check_predictors(plan, architecture, runtime)
     _check_offload(plan, runtime)
-    check_predictors(plan, architecture, runtime)
+    check_activation(plan, runtime)
 
 
 def _check_shape(plan: Plan, architecture: Architecture) -> None:

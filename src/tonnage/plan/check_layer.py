@@ -52,6 +52,7 @@ def check_layer(plan: Plan, layer: Layer) -> None:
         _check_stages(plan, layer)
     if layer.mlp is not None:
         _check_mlp(plan, layer.mlp)
+        _check_stored(plan, layer.mlp)
 
 
 def _check_mixer(plan: Plan, mixer: Mixer) -> None:
@@ -118,6 +119,40 @@ def _check_mlp(plan: Plan, mlp: FeedForward) -> None:
             problem="cannot be off with experts and tp > 1",
             accepted="true",
             hint="Megatron asks for --sequence-parallel here",
+        )
+
+
+def _check_stored(plan: Plan, mlp: FeedForward) -> None:
+    """Megatron-Core keeps an activation's input in FP8 for SwiGLU alone."""
+    parts = (mlp,) if isinstance(mlp, MLP) else (mlp.expert, *((mlp.shared,) if mlp.shared else ()))
+    for part in parts:
+        if plan.activation_func_fp8_input_store and not _is_swiglu(part):
+            raise InputError(
+                field="activation_func_fp8_input_store",
+                value=True,
+                problem=f"is for SwiGLU, and the activation here is {part.activation}"
+                + ("" if part.gated else ", without a gate"),
+                accepted="false",
+            )
+
+
+def _is_swiglu(part: MLP) -> bool:
+    return part.gated and part.activation in ("silu", "swish", "swiglu")
+
+
+def check_activation(plan: Plan, runtime: Runtime) -> None:
+    """What an activation reads is kept in FP8 where the stack can do that.
+
+    Raises:
+        InputError: it cannot.
+    """
+    if plan.activation_func_fp8_input_store and not runtime.narrow_activation:
+        raise InputError(
+            field="activation_func_fp8_input_store",
+            value=True,
+            problem=f"is not something that {runtime.name} has",
+            accepted="false",
+            hint="--runtime megatron or hai-llm",
         )
 
 

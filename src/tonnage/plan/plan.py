@@ -115,6 +115,8 @@ class Plan:
             (arXiv 2310.01889), ``a2a`` by exchanging heads for positions (Ulysses,
             arXiv 2309.14509), or ``allgather`` of all of them (arXiv 2407.21783, section
             3.3.2); None: the runtime's habit.
+        activation_func_fp8_input_store: what SwiGLU reads is kept for backward in FP8 (E4M3), and
+            widened again there; its output is computed in full.
         attention: attention kernel: ``flash`` keeps no score matrix.
         attention_version: generation of the flash kernel; None: the device's usual one.
         loss: how the cross-entropy is computed; None: the runtime's habit.
@@ -190,6 +192,7 @@ class Plan:
     recompute_modules: tuple[RecomputeModule, ...] = ("core_attn",)
     recompute_per_stage: bool = False
     cp_comm: CpComm | None = None
+    activation_func_fp8_input_store: bool = False
     attention: AttentionKernel = "flash"
     attention_version: int | None = None
     loss: str | None = None

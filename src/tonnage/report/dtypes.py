@@ -58,6 +58,7 @@ def print_dtypes(entries: Sequence[DType], screen: Console | None = None) -> Non
             "block formats: range and resolution of an element, before its scale; stored: its "
             "bits with its share of the block's scale",
             "tf32 is stored as fp32: 19 of its 32 bits are multiplied",
+            "e5m6 is stored and never multiplied: DeepSeek-V3's for attention's outputs",
             "mxfp8 and mxfp6 with E4M3 and E2M3 elements; nf4 has 16 levels of its own",
             "tonnage dtypes --cast VALUE... shows what values become",
         ),

@@ -10,6 +10,7 @@ from tonnage.runtime.runtime import Runtime
 _PROFILES = (
     Runtime(
         name="megatron",
+        narrow_activation=True,
         trains_predictors=True,
         gradient_buffer="persistent",
         routing="map",
@@ -39,6 +40,7 @@ _PROFILES = (
     ),
     Runtime(
         name="megatron-fsdp",
+        narrow_activation=True,
         measured=False,
         trains_predictors=True,
         routing="map",
@@ -58,6 +60,36 @@ _PROFILES = (
         ring_keys="joined",
         norm_in_linear=True,
         source="Megatron-LM core, megatron_fsdp; its memory is not held to measurements",
+    ),
+    Runtime(
+        name="hai-llm",
+        trains_predictors=True,
+        measured=False,
+        narrow_activation=True,
+        activation_checkpoint="stored",
+        attention_output="e5m6",
+        dispatch_format="recipe",
+        permute="in-dispatch",
+        gradient_buffer="persistent",
+        routing="map",
+        summary="DeepSeek's HAI-LLM as its report describes it; the rest as Megatron-Core",
+        axes=("pp", "ep"),
+        schedules=("1f1b", "dualpipe"),
+        zero_stages=(1,),
+        zero=1,
+        precision="fp8",
+        qkv="fused",
+        loss="vocab-parallel",
+        fused_loss="vocab-parallel-fused",
+        vocab_multiple=128,
+        sharding="distributed-optimizer",
+        optimizer_step="fused",
+        attention_layout="sbhd",
+        placeholder_gradients=True,
+        linear_workspaces=1,
+        source="DeepSeek-AI, arXiv 2412.19437, sections 3.2 and 3.3: pipelines, experts over nodes "
+        "and ZeRO-1, what is kept and sent in FP8 and E5M6; its code is not public, and what the "
+        "report leaves out is as in megatron",
     ),
     Runtime(
         name="megatron-2022",

@@ -68,6 +68,8 @@ class Runtime:
         exchanges: how its context-parallel ranks can share keys and values; empty: in the one
             way of ``cp_comm``.
         trains_predictors: whether it has multi-token prediction (`Plan.mtp`).
+        narrow_activation: whether it can keep what SwiGLU reads in FP8
+            (`Plan.activation_func_fp8_input_store`).
         measured: whether its memory is held to measurements; else a range is given.
         norm: ``fused`` norms save their input and statistics; ``eager`` ones (a norm written
             in Python) save an fp32 copy of the input, the statistics and the normalised value.
@@ -78,6 +80,12 @@ class Runtime:
             or that of its ``input`` (PyTorch's CPU kernel).
         activation: a ``fused`` gated activation saves its input only; ``eager`` also its output
             before the product.
+        activation_checkpoint: what an activation that is recomputed keeps where its input is to be
+            kept in FP8: the ``whole`` input all the same, which the checkpoint around it holds
+            (Megatron), or what is ``stored`` (arXiv 2412.19437, section 3.3.3).
+        attention_output: what attention writes is kept ``whole`` for its own backward pass, with a
+            narrow copy for the product behind it, or once for both, in ``e5m6``
+            (arXiv 2412.19437, section 3.3.3).
         qkv: ``fused``: one projection, whose storage lives as long as any of q, k and v;
             ``separate``: three.
         gate_up: ``fused``: gate and up are views of one product; ``separate``: two.
@@ -180,6 +188,9 @@ class Runtime:
         overlap_sends: interleaved chunks send while the next one computes.
         permute: tokens are sorted for their experts by ``kernels`` of their own, or
             ``in-dispatch`` (DeepEP, HybridEP).
+        dispatch_format: tokens travel to the experts, and gradients back to them, in the
+            ``activations``' format, or in the narrow one of the ``recipe``; what experts send, in
+            either pass, in the activations' always (arXiv 2412.19437, section 3.3.3).
         ring_overlap: a context-parallel ring runs under the attention of the part before.
         sharded_reduce: gradients of ZeRO-1 are reduce-scattered, bucket by bucket, or
             all-reduced whole once backward is over (nanotron).
@@ -207,12 +218,15 @@ class Runtime:
     offloads: tuple[Offload, ...] = ()
     exchanges: tuple[CpComm, ...] = ()
     trains_predictors: bool = False
+    narrow_activation: bool = False
     measured: bool = True
     norm: Literal["fused", "eager"] = "fused"
     norm_in_linear: bool = False
     norm_statistics: bool = True
     layernorm_statistics: Literal["fp32", "input"] = "fp32"
     activation: Literal["fused", "eager"] = "fused"
+    activation_checkpoint: Literal["whole", "stored"] = "whole"
+    attention_output: Literal["whole", "e5m6"] = "whole"
     qkv: Literal["fused", "separate"] = "separate"
     gate_up: Literal["fused", "separate"] = "separate"
     rotary: Literal["out-of-place", "packed"] = "out-of-place"
@@ -276,6 +290,7 @@ class Runtime:
     ep_overlap: float = 0.0
     overlap_sends: bool = False
     permute: Literal["kernels", "in-dispatch"] = "kernels"
+    dispatch_format: Literal["activations", "recipe"] = "activations"
     ring_overlap: bool = True
     sharded_reduce: Literal["reduce-scatter", "all-reduce"] = "reduce-scatter"
     scatter_gather: bool = False
@@ -289,6 +304,7 @@ _FACTS = frozenset(
     {
         *("name", "summary", "axes", "zero_stages", "zero", "precision", "source"),
         *("quantized_bases", "schedules", "fused_loss", "trains_predictors", "measured"),
+        "narrow_activation",
         *("offloads", "exchanges"),
     }
 )

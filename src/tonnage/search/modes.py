@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
-from tonnage.arch import MLP, Architecture
+from tonnage.arch import MLP, Architecture, LatentAttention
 from tonnage.search.question import Question
 
 Mode: TypeAlias = dict[str, Any]
@@ -34,7 +34,8 @@ def selections(architecture: Architecture) -> tuple[tuple[str, ...], ...]:
 
     Of attention, the feed-forward parts, and what is cheap to do again (norms and
     activations), all that can be combined. What a recomputed feed-forward part holds is not
-    named again.
+    named again. With latent attention also what its report recomputes: norms, activations and
+    the projections up from the latents (arXiv 2412.19437, section 3.2.3).
     """
     dense = any(isinstance(layer.mlp, MLP) for layer in architecture.layers)
     names = (("mlp",) if dense else ()) + (("moe",) if architecture.is_moe else ())
@@ -43,6 +44,8 @@ def selections(architecture: Architecture) -> tuple[tuple[str, ...], ...]:
         found.append((*attention, "layernorm", "activation"))
         found.append((*attention, *names))
         found.append((*attention, *names, "layernorm"))
+    if any(isinstance(layer.mixer, LatentAttention) for layer in architecture.layers):
+        found.append(("layernorm", "activation", "mla_up_proj"))
     return (("core_attn",), *found)
 
 

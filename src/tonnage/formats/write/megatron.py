@@ -191,6 +191,8 @@ def training_options(told: Told, *, narrow: bool) -> Options:
         found["tp-comm-overlap"] = None
     if told.take("fp8_param_gather"):
         found["fp8-param-gather"] = None
+    if told.take("activation_func_fp8_input_store"):
+        found["activation-func-fp8-input-store"] = None
     deferral = told.take("wgrad_deferral_limit")
     if deferral is not None:
         if told.plan.pp == 1:
