@@ -403,7 +403,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("field", [each.name for each in dataclasses.fields(Question)])
-@pytest.mark.parametrize("value", WRONG, ids=str)
+@pytest.mark.parametrize("value", WRONG, ids=lambda each: str(each).split(" at ")[0])
 def test_a_field_of_a_wrong_kind_is_refused_by_name(field: str, value: Any) -> None:
     if any(value is right or value == right for right in RIGHT.get(field, ())):
         return
