@@ -134,16 +134,17 @@ class Bounds:
     def exchange(self, pairs: Pairs, mode: Mode, held: Held) -> Floats:
         """The least that a step takes beside its micro-batches, by pair.
 
-        Nothing where a device holds two copies of its stage, which exchange with each other too.
+        Nothing where a device holds two stages, each of which sees half of the micro-batches, and
+        traffic goes in every one.
 
         Args:
             pairs: layouts, rows and shards of states.
             mode: what is recomputed.
             held: the parts' states, by shard.
         """
-        if streams(self._deck.shape) > 1:
-            return np.zeros(len(pairs))
         found, shard = held.exchange, pairs.shard
+        if streams(self._deck.shape) > 1 and found.setting.zero > 1:
+            return np.zeros(len(pairs))
         stepped = spread(self._counts, pairs, found.layers.stepped[:, shard])
         for positions, end in zip(self._ends, found.ends, strict=True):
             stepped[:, positions] += end[shard, None]

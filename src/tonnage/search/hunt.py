@@ -269,9 +269,8 @@ class Hunt:
             beside = active[origin], alive[origin]
             tensors, reserved = bounds.bytes(chosen, *beside, states.held, beyond)
             device = reserved * self._share + look.stuff.room.outside[chosen.row]
-            doubtful = (device > self._most) & (
-                tensors + look.stuff.room.outside[chosen.row] <= self._most
-            )
+            alone = tensors + look.stuff.room.outside[chosen.row]
+            doubtful = (device > self._most) & (alone <= self._most) & (beyond is not None)
             within, step = limits[chosen.row], seconds[origin]
             kept = self._wanted(step, device, doubtful, within)
             if not number:
