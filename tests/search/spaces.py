@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,11 +12,14 @@ import numpy as np
 from tests.plan.strategies import DENSE, cluster
 from tonnage.arch import Architecture
 from tonnage.estimation import Limits
-from tonnage.plan import Plan
+from tonnage.plan import Plan, resolve
 from tonnage.search import Question
 from tonnage.search.batch import batches
 from tonnage.search.candidates import Candidates
+from tonnage.search.evaluate import evaluate
+from tonnage.search.group import Group, Weighed
 from tonnage.search.hunt import Hunt
+from tonnage.search.pieces import plan_of_row
 from tonnage.search.rank import Ranking
 from tonnage.search.space import Space
 
@@ -56,3 +60,13 @@ def every_candidate(asked: Question) -> Iterator[Candidates]:
     begun = hunt(asked)
     for batch in batches(begun.space):
         yield from begun.candidates(batch, np.arange(len(batch.floor)), quick=False)
+
+
+def every_weighed(asked: Question, step: int = 1) -> Iterator[tuple[Candidates, Group, Weighed]]:
+    """One in so many groups of a space, and what its plans weigh, without bounds."""
+    where = asked.clusters[0]
+    for candidates in itertools.islice(every_candidate(asked), 0, None, step):
+        choice, rows = candidates.choice, candidates.rows
+        plan = plan_of_row(choice.batch.space, choice.fields(rows), rows, 0)
+        group = Group(plan=resolve(plan, asked.architecture, where).plan, columns=rows)
+        yield candidates, group, evaluate(asked.architecture, group, where)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.plan.strategies import DENSE, MIXTURE, cluster
-from tests.search.spaces import SHALLOW, every_candidate, question
+from tests.search.spaces import SHALLOW, every_weighed, question
 from tonnage.arch import load
 from tonnage.cluster import parse_cluster
 from tonnage.errors import InputError
@@ -19,11 +19,8 @@ from tonnage.plan import Plan, resolve
 from tonnage.runtime import OFFLOADS, RUNTIMES
 from tonnage.search import Question, find_plans, why_not
 from tonnage.search.away import Away, ways
-from tonnage.search.evaluate import evaluate
-from tonnage.search.group import Group
 from tonnage.search.legality import exchanged
 from tonnage.search.neighbours import neighbours
-from tonnage.search.pieces import plan_of_row
 from tonnage.search.space import Space
 
 NARROW: dict[str, tuple[Any, ...]] = {"cp": (1, 2), "vpp": (1,), "mbs": (1, 2), "loss": ("eager",)}
@@ -58,11 +55,7 @@ def every_plan(space: int) -> tuple[Question, np.ndarray, np.ndarray]:
     runtime, choices = SPACES[space]
     asked = question(runtime=runtime, choices=choices, offload=True)
     seconds, device = [], []
-    for candidates in every_candidate(asked):
-        choice, rows = candidates.choice, candidates.rows
-        plan = plan_of_row(choice.batch.space, choice.fields(rows), rows, 0)
-        whole = resolve(plan, asked.architecture, asked.clusters[0]).plan
-        found = evaluate(asked.architecture, Group(plan=whole, columns=rows), asked.clusters[0])
+    for _, _, found in every_weighed(asked):
         seconds.append(found.seconds)
         device.append(found.device)
     return asked, np.concatenate(seconds), np.concatenate(device)

@@ -9,16 +9,12 @@ import numpy as np
 import pytest
 
 from tests.plan.strategies import DEEPSEEK, DENSE, GPT, MIXTURE
-from tests.search.spaces import every_candidate, question
+from tests.search.spaces import every_weighed, question
 from tonnage.arch import Architecture
-from tonnage.plan import resolve
 from tonnage.plan.schedule import SPLITS
 from tonnage.runtime import OFFLOADS
 from tonnage.runtime import runtime as runtime_named
 from tonnage.search import Question
-from tonnage.search.evaluate import evaluate
-from tonnage.search.group import Group
-from tonnage.search.pieces import plan_of_row
 from tonnage.search.rank import Frontier
 
 EVERY = 31
@@ -53,14 +49,8 @@ def test_floors_of_a_schedule_are_sound_and_near(
 
 def shares(asked: Question) -> Iterator[tuple[float, float]]:
     """The floors of some plans as a part of what they weigh; none is above it."""
-    where = asked.clusters[0]
-    for number, candidates in enumerate(every_candidate(asked)):
-        if number % EVERY:
-            continue
-        choice, rows = candidates.choice, candidates.rows
-        plan = plan_of_row(choice.batch.space, choice.fields(rows), rows, 0)
-        group = Group(plan=resolve(plan, asked.architecture, where).plan, columns=rows)
-        found = evaluate(asked.architecture, group, where)
+    for candidates, _, found in every_weighed(asked, EVERY):
+        choice = candidates.choice
         assert (candidates.seconds <= found.seconds).all(), choice.mode
         assert (candidates.device <= found.device).all(), choice.mode
         yield from zip(
@@ -98,14 +88,9 @@ def test_no_plan_with_host_memory_is_below_its_floors(
         offload=True,
         choices={**choices, "cp_comm": (exchange,), "offload_activations": (False, True)},
     )
-    where, seen = asked.clusters[0], set()
-    for number, candidates in enumerate(every_candidate(asked)):
-        if number % EVERY:
-            continue
-        choice, rows = candidates.choice, candidates.rows
-        plan = plan_of_row(choice.batch.space, choice.fields(rows), rows, 0)
-        group = Group(plan=resolve(plan, asked.architecture, where).plan, columns=rows)
-        found = evaluate(asked.architecture, group, where)
+    seen: set[str] = set()
+    for candidates, group, found in every_weighed(asked, EVERY):
+        choice = candidates.choice
         assert (candidates.seconds <= found.seconds).all(), (choice.mode, choice.away)
         assert (candidates.device <= found.device).all(), (choice.mode, choice.away)
         seen |= {field for field in OFFLOADS if getattr(group.plan, field)}

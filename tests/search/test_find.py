@@ -15,19 +15,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.plan.strategies import DENSE, MIXTURE, cluster
-from tests.search.spaces import SHALLOW, every_candidate, question
+from tests.search.spaces import SHALLOW, every_weighed, question
 from tonnage.arch import load
 from tonnage.cluster import parse_cluster
 from tonnage.errors import InputError
 from tonnage.estimation import Limits, estimate
-from tonnage.plan import Plan, resolve
+from tonnage.plan import Plan
 from tonnage.search import KNOBS, Question, SearchAnswer, find_plans, why_not
 from tonnage.search import excluded as excluding
-from tonnage.search.evaluate import evaluate
-from tonnage.search.group import Group
 from tonnage.search.hunt import Hunt
 from tonnage.search.neighbours import neighbours
-from tonnage.search.pieces import plan_of_row
 from tonnage.search.plainer import NEAR, plainness
 from tonnage.search.question import NAMELESS
 from tonnage.search.rank import Ranking
@@ -42,11 +39,7 @@ def weighed() -> tuple[Question, np.ndarray, np.ndarray]:
     """All plans of a space, without bounds: seconds and device bytes."""
     asked = question(choices=NARROW)
     seconds, device = [], []
-    for candidates in every_candidate(asked):
-        choice, rows = candidates.choice, candidates.rows
-        plan = plan_of_row(choice.batch.space, choice.fields(rows), rows, 0)
-        whole = resolve(plan, asked.architecture, asked.clusters[0]).plan
-        found = evaluate(asked.architecture, Group(plan=whole, columns=rows), asked.clusters[0])
+    for _, _, found in every_weighed(asked):
         seconds.append(found.seconds)
         device.append(found.device)
     return asked, np.concatenate(seconds), np.concatenate(device)

@@ -28,7 +28,7 @@ from tonnage.search.doubtful import Doubt, last_replayed
 from tonnage.search.evaluate import evaluate
 from tonnage.search.group import Group, Weighed
 from tonnage.search.layouts import kind_prefix
-from tonnage.search.legality import Columns, exchanged
+from tonnage.search.legality import Columns, distinct, exchanged
 from tonnage.search.modes import NONE, Mode, modes
 from tonnage.search.pairs import Pairs
 from tonnage.search.pieces import plan_of_row
@@ -179,7 +179,7 @@ class Hunt:
 
     def _limits(self, pp: int, rows: Columns) -> Floats:
         """What each row must be below to change the top."""
-        first, place = np.unique(_degrees(rows), return_index=True, return_inverse=True)[1:]
+        first, place = distinct([rows[name] for name in STRUCTURAL])
         structures = [self._structure(pp, rows, row) for row in first]
         return self.ranking.limits(self.cluster, structures, self.capacity)[place]
 
@@ -366,7 +366,7 @@ class Hunt:
         """The best plan of each structure among those of a group."""
         first, second = (device, seconds) if self._headroom else (seconds, device)
         order = index[np.lexsort((second[index], first[index]))]
-        for place in np.unique(_degrees(group.columns)[order], return_index=True)[1]:
+        for place in distinct([group.columns[name][order] for name in STRUCTURAL])[0]:
             row = int(order[place])
             structure = self._structure(group.plan.pp, group.columns, row)
             yield structure, self.found(number, row, float(seconds[row]), int(device[row]))
@@ -382,9 +382,3 @@ class Hunt:
             seconds=seconds,
             device=device,
         )
-
-
-def _degrees(rows: Mapping[str, Column]) -> Column:
-    """One number for the degrees of each row that a structure is told by."""
-    tp, cp, ep = (rows[name] for name in STRUCTURAL)
-    return (tp << 42) + (cp << 21) + ep
